@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from evenbeat.cli.main import main
 
-pytest_plugins = ["api_fixtures"]
+pytest_plugins = ["api_fixtures", "server_fixtures"]
 
 # Machines are shared and slow at times, so no example has a deadline. Examples are the same in every run, so that a
 # change is judged by what it changes; HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -104,9 +104,9 @@ class Result(NamedTuple):
 def _no_loop_is_left() -> Iterator[None]:
     """Nodes that have come up look for garbage so seldom that loops would stay, each with three descriptors."""
     yield
-    if hand_driven := sys.modules.get("hand_driven"):
-        while hand_driven.VirtualLoop.made:
-            hand_driven.VirtualLoop.made.pop().close()
+    if (imported := sys.modules.get("hand_driven_node")) is not None:
+        while imported.VirtualLoop.made:
+            imported.VirtualLoop.made.pop().close()
 
 
 @pytest.fixture(autouse=True)

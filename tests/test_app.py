@@ -358,8 +358,8 @@ class TestProgram:
             }
         finally:
             process.terminate()
-            _, told = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0, told
+            _, output = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, output
         assert app.read("hello").output == "hello from hello\n"
         assert [app.read(name).state for name in ("disk", "ping")] == [State.CRITICAL, State.WARNING]
         assert app.read("last").entry.task.job.command == ("true",)

@@ -36,8 +36,8 @@ def test_pip_reads_the_file_and_asks_for_hashes_of_everything() -> None:
         "found = list(parse_requirements(sys.argv[1], session=PipSession())); "
         "assert all(one.options.get('hashes') for one in found), found; print(len(found))"
     )
-    told = subprocess.run([sys.executable, "-c", script, str(HASHES)], capture_output=True, text=True, check=True)
-    assert int(told.stdout) == len(pinned())
+    counted = subprocess.run([sys.executable, "-c", script, str(HASHES)], capture_output=True, text=True, check=True)
+    assert int(counted.stdout) == len(pinned())
 
 
 def test_the_bill_lists_what_is_pinned(document: dict[str, Any]) -> None:

@@ -23,13 +23,13 @@ from typing import Any, Final, Self, TypeVar
 
 from evenbeat.client.database import DatabaseClient
 from evenbeat.client.in_process import InProcessBackend, InProcessClient, client_on_own_loop
-from evenbeat.client.local import LocalClient
+from evenbeat.client.store_based import LocalClient
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import Config, parse_node_duration
 from evenbeat.load.function_reference import can_be_imported, definition_place, main_program, reference_of
 from evenbeat.load.one_off import resolve_relative_at
 from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
 from evenbeat.model import Entry, Instant, Invalid
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node, run_node_in_process
 from evenbeat.node.scheduler import Scheduler

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hand_driven_node import Hand
+from hand_driven_node import HandDrivenNode
 from live_node import LiveNode
 
 from conftest import Evenbeat
@@ -19,77 +19,77 @@ FILE = '[node]\nmax_concurrent = 7\n[limits]\ndb = 3\n[tasks.x]\nevery = "1d"\nc
 
 def test_what_was_set_by_hand_counts_before_the_command_line_files_and_the_default(tmp_path: Path) -> None:
     store = MemoryStore()
-    desk = TaskAdmin(store, lambda: Instant(0))
+    admin = TaskAdmin(store, lambda: Instant(0))
     assert slot_capacity(store) == EffectiveLimit(512, "default")
     file = tmp_path / "a.toml"
     file.write_text(FILE)
-    desk.apply([file], "ana")
+    admin.apply([file], "ana")
     assert (slot_capacity(store), slot_capacity(store, 2)) == (
         EffectiveLimit(7, str(file)),
         EffectiveLimit(2, "command line"),
     )
     assert limit_capacities(store) == {"db": EffectiveLimit(3, str(file))}
-    desk.set_slots(9, "ana")
-    desk.set_limit("db", 1, "bob")
+    admin.set_slots(9, "ana")
+    admin.set_limit("db", 1, "bob")
     assert slot_capacity(store, 2) == EffectiveLimit(9, "set by ana")
-    assert (limit_capacities(store), desk.limits()) == ({"db": EffectiveLimit(1, "set by bob")}, {"db": 1})
-    desk.apply([file], "ana", anew=True)
+    assert (limit_capacities(store), admin.limits()) == ({"db": EffectiveLimit(1, "set by bob")}, {"db": 1})
+    admin.apply([file], "ana", anew=True)
     assert slot_capacity(store) == EffectiveLimit(9, "set by ana"), "until it is reset"
-    desk.set_slots(None, "ana")
-    desk.set_limit("db", None, "ana")
+    admin.set_slots(None, "ana")
+    admin.set_limit("db", None, "ana")
     assert (slot_capacity(store), limit_capacities(store)) == (
         EffectiveLimit(7, str(file)),
         {"db": EffectiveLimit(3, str(file))},
     )
     assert [(c.who, c.action, c.name, c.detail) for c in store.changes(most=1)] == [("ana", "reset", "limit db", "")]
     with pytest.raises(Invalid, match="there is no limit 'bd', known: db"):
-        desk.set_limit("bd", 1, "ana")
+        admin.set_limit("bd", 1, "ana")
     with pytest.raises(Invalid, match="accepted: 1 to 1,000,000"):
-        desk.set_slots(0, "ana")
+        admin.set_slots(0, "ana")
 
 
 def test_who_applies_a_file_hears_what_is_not_in_force(tmp_path: Path) -> None:
-    desk = TaskAdmin(MemoryStore(), lambda: Instant(0))
+    admin = TaskAdmin(MemoryStore(), lambda: Instant(0))
     file = tmp_path / "a.toml"
     file.write_text(FILE)
-    desk.command_line_slots = 2
-    (said,) = desk.apply([file], "ana").notices
+    admin.command_line_slots = 2
+    (said,) = admin.apply([file], "ana").notices
     assert said == f"max_concurrent = 7 of {file} is not in force: --max-concurrent 2 of the command line is"
-    desk.set_slots(5, "bob")
-    (said,) = desk.apply([file], "ana", anew=True).notices
+    admin.set_slots(5, "bob")
+    (said,) = admin.apply([file], "ana", anew=True).notices
     assert said.endswith("is not in force: 5 is, set by bob; `evenbeat slots --reset` takes that back")
-    desk.set_slots(7, "bob")
-    assert desk.apply([file], "ana", anew=True).notices == []
+    admin.set_slots(7, "bob")
+    assert admin.apply([file], "ana", anew=True).notices == []
 
 
 def test_what_a_file_that_is_gone_said_goes_with_its_tasks(tmp_path: Path) -> None:
     store = MemoryStore()
-    desk = TaskAdmin(store, lambda: Instant(0))
+    admin = TaskAdmin(store, lambda: Instant(0))
     a, b = tmp_path / "a.toml", tmp_path / "b.toml"
     a.write_text(FILE + '[periods.p]\nranges = ["monday"]\n')
     b.write_text('[tasks.y]\nevery = "1d"\ncommand = ["true"]\nlimit = "db"\n')
-    desk.apply([a, b], "ana")
-    assert desk.remove(Filter(owner=file_owner_of(a)), "ana").settings
-    assert (slot_capacity(store), store.periods(), desk.limits()) == (EffectiveLimit(512, "default"), {}, {"db": 3})
+    admin.apply([a, b], "ana")
+    assert admin.remove(Filter(owner=file_owner_of(a)), "ana").settings
+    assert (slot_capacity(store), store.periods(), admin.limits()) == (EffectiveLimit(512, "default"), {}, {"db": 3})
 
 
 def test_a_live_node_follows_at_once() -> None:
-    hand = Hand(slots=1)
-    hand.limits(db=1)
+    driven = HandDrivenNode(slots=1)
+    driven.limits(db=1)
     for name in ("a", "b", "c"):
-        hand.add(name, limit="db")
-    assert len(hand.turn(MINUTE)) == 1
-    hand.desk.set_slots(3, "ana")
-    hand.node.apply_changes()
-    assert hand.turn() == []
-    hand.desk.set_limit("db", 2, "ana")
-    hand.node.apply_changes()
-    assert len(hand.turn()) == 1
-    status = hand.node.status()
+        driven.add(name, limit="db")
+    assert len(driven.turn(MINUTE)) == 1
+    driven.admin.set_slots(3, "ana")
+    driven.node.apply_changes()
+    assert driven.turn() == []
+    driven.admin.set_limit("db", 2, "ana")
+    driven.node.apply_changes()
+    assert len(driven.turn()) == 1
+    status = driven.node.status()
     assert (status.slots, status.slots_source) == (3, "set by ana")
     assert (status.limits["db"].most, status.limits["db"].running, status.limits["db"].source) == (2, 2, "set by ana")
-    hand.restart()
-    assert (hand.life.slots, hand.node.live.limits["db"].most) == (3, 2)
+    driven.restart()
+    assert (driven.lifecycle.slots, driven.node.live.limits["db"].most) == (3, 2)
 
 
 def test_on_the_command_line(evenbeat: Evenbeat, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from evenbeat.api.application import ROUTES
+from evenbeat.api.dispatcher import Router
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import PROBLEM_MEDIA_TYPE
-from evenbeat.api.http.paths import Router
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError
@@ -73,8 +73,8 @@ OWN = (
 
 
 @pytest.fixture(scope="module")
-def own(house: ApiContext) -> Iterator[ApiClient]:
-    api = ApiClient(house, RoleNameAuthenticator(), OWN)
+def own(context: ApiContext) -> Iterator[ApiClient]:
+    api = ApiClient(context, RoleNameAuthenticator(), OWN)
     yield api
     api.close()
 
@@ -194,15 +194,15 @@ def test_a_defect_tells_a_reference_and_the_log_the_rest(own: ApiClient, caplog:
     assert "secret detail" in caplog.text
 
 
-def test_nobody_is_heard_before_the_doorman_has_let_them_in(house: ApiContext) -> None:
-    api = ApiClient(house, RoleNameAuthenticator(), OWN, who="reader")
+def test_nobody_is_heard_before_the_authenticator_has_let_them_in(context: ApiContext) -> None:
+    api = ApiClient(context, RoleNameAuthenticator(), OWN, who="reader")
     problem(api.post("/v1/admin"), 403)
     # A refusal comes before anything of the request is looked at.
     problem(api.post("/v1/admin?nonsense=1", content=b"{"), 403)
     api.close()
 
 
-def test_the_doorman_is_asked_even_where_there_is_nothing(house: ApiContext) -> None:
+def test_the_authenticator_is_asked_even_where_there_is_nothing(context: ApiContext) -> None:
     asked = []
 
     class Watchful(RoleNameAuthenticator):
@@ -210,7 +210,7 @@ def test_the_doorman_is_asked_even_where_there_is_nothing(house: ApiContext) -> 
             asked.append((request.url.path, role))
             return await super().authenticate(request, role)
 
-    api = ApiClient(house, Watchful(), OWN)
+    api = ApiClient(context, Watchful(), OWN)
     api.get("/v1/nowhere")
     api.ask("DELETE", "/v1/echo")
     api.close()
@@ -237,8 +237,8 @@ def test_a_websocket_is_closed(own: ApiClient) -> None:
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 
-def test_without_a_node_changes_are_refused_and_reading_goes_on(empty_house: ApiContext) -> None:
-    api = ApiClient(empty_house, RoleNameAuthenticator())
+def test_without_a_node_changes_are_refused_and_reading_goes_on(stopped_context: ApiContext) -> None:
+    api = ApiClient(stopped_context, RoleNameAuthenticator())
     assert api.get("/v1/tasks").json() == {"tasks": [], "next": None, "total": 0, "live": False}
     body = {"name": "x", "every": "5m", "command": ["noop"]}
     assert "does not answer" in problem(api.post("/v1/tasks", json=body), 503)["detail"]

@@ -22,8 +22,8 @@ KEYS: dict[str, Any] = {"every": "1d", "command": ["noop"], "env": ENV}
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
     with LiveNode(tmp_path_factory.mktemp("node") / "evenbeat.db", grace=0.1) as node:
-        house = ApiContext(node.database)
-        api = ApiClient(house, RoleNameAuthenticator())
+        context = ApiContext(node.database)
+        api = ApiClient(context, RoleNameAuthenticator())
         api.add("t", env=ENV)
         # So that there is something of it everywhere: a change, a run, an audit.
         api.ask("PATCH", "/v1/tasks/t", json={"env": {"OTHER": SECRET + "-too"}})
@@ -31,7 +31,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
         api.post("/v1/tasks/t/run?wait=true")
         yield api
         api.close()
-        house.close()
+        context.close()
 
 
 def of(role: str) -> dict[str, str]:

@@ -20,10 +20,10 @@ from evenbeat.store.sqlite.sqlite_store import SqliteStore
 def serving(tmp_path: Path) -> Iterator[tuple[HttpServer, str, str]]:
     with HttpServer(tmp_path) as serving:
         store = SqliteStore(tmp_path / "serving.db")
-        desk = TaskAdmin(store, lambda: Instant(0))
+        admin = TaskAdmin(store, lambda: Instant(0))
         greedy, modest = (create_api_token(name, "read", Instant(0), None) for name in ("greedy", "modest"))
         for new in (greedy, modest):
-            add_token(desk, new.id, new.token, "ana")
+            add_token(admin, new.id, new.token, "ana")
         store.close()
         yield serving, greedy.text, modest.text
 
@@ -51,22 +51,22 @@ def test_a_token_has_some_streams_and_others_have_theirs(serving: tuple[HttpServ
         refused = begin(stack.enter_context(listen(server, greedy)))
         assert refused.startswith(b"HTTP/1.1 429")
         assert b"retry-after: 10" in refused.lower()
-        assert server.house.refusals.counts["too-many"] == 1
+        assert server.context.refusals.counts["too-many"] == 1
         assert begin(stack.enter_context(listen(server, modest))).startswith(b"HTTP/1.1 200")
         # A stream that ends makes room for another.
         streams[0].close()
-        eventually(lambda: server.house.live_feed.streams_of["greedy"] < MAX_STREAMS_PER_CALLER)
+        eventually(lambda: server.context.live_feed.streams_of["greedy"] < MAX_STREAMS_PER_CALLER)
         assert begin(stack.enter_context(listen(server, greedy))).startswith(b"HTTP/1.1 200")
-    eventually(lambda: server.house.live_feed.streams == 0)
-    assert not server.house.live_feed.streams_of
+    eventually(lambda: server.context.live_feed.streams == 0)
+    assert not server.context.live_feed.streams_of
 
 
 def test_the_reason_is_said(serving: tuple[HttpServer, str, str]) -> None:
     server, greedy, _ = serving
-    server.house.live_feed.streams_of["greedy"] = MAX_STREAMS_PER_CALLER
+    server.context.live_feed.streams_of["greedy"] = MAX_STREAMS_PER_CALLER
     head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {greedy}\r\nConnection: close\r\n\r\n"
     with server.connect() as connection:
         connection.sendall(head.encode())
         answer = all_of(connection)
-    server.house.live_feed.streams_of.clear()
+    server.context.live_feed.streams_of.clear()
     assert b"greedy has 25 event streams already; accepted: so many of one token or address" in answer

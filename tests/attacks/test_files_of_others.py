@@ -98,9 +98,9 @@ def test_a_file_a_folder_or_a_link_of_another_user_is_refused(path: Path, tmp_pa
 @as_root
 def test_another_user_cannot_turn_it_off_by_writing_to_the_file(path: Path) -> None:
     store = MemoryStore()
-    desk = TaskAdmin(store, lambda: Instant(0))
-    desk.apply([path], "start", at_up=True)
-    desk.set_named_files([path])
+    admin = TaskAdmin(store, lambda: Instant(0))
+    admin.apply([path], "start", at_up=True)
+    admin.set_named_files([path])
     path.chmod(0o666)
     evil = '[tasks.evil]\nevery = "1d"\ncommand = ["id"]\n'
     subprocess.run(
@@ -108,7 +108,7 @@ def test_another_user_cannot_turn_it_off_by_writing_to_the_file(path: Path) -> N
     )
     for at_up in (True, False):
         with pytest.raises(Invalid, match="chmod go-w"):
-            desk.apply([path], "reload", anew=True, at_up=at_up)
+            admin.apply([path], "reload", anew=True, at_up=at_up)
     assert [entry.task.name for entry in store.entries(Filter())] == ["a"]
 
 

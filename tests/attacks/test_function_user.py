@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_node import Courier, play
+from queue_node import QueueNode, play
+from waiting import eventually
 
 from evenbeat.model import OUTPUT_LIMIT, Job, Outcome
 from evenbeat.queue.local.host_environment import HostLauncher
@@ -83,27 +84,40 @@ def evade(run):
         os.write(link, worker_frames.encode_frame(worker_frames.ReadyFrame(1)))
         time.sleep(0.01)
 
-def flood(told=None):
+def leave_trace(trace, word):
+    """A line in a file that every user may write."""
+    if trace is not None:
+        with open(trace, "a") as file:
+            file.write(word + "\\n")
+
+def flood(told=None, trace=None):
     """Keep the node busy, and let nobody else have a turn."""
     import stat
     from evenbeat.wire import worker_frames
+    leave_trace(trace, "started")
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     os.set_blocking(link, True)
     frame = worker_frames.encode_frame(worker_frames.StartedFrame([(0, 1)])) * 1_000
+    os.write(link, frame * 3)
+    if told is not None:
+        os.write(told, b"x")
+    leave_trace(trace, "floods")
     while True:
         os.write(link, frame)
-        if told is not None:
-            os.write(told, b"x")
-            told = None
 
-def flood_at_once(count):
+def flood_at_once(count, trace=None):
     """Few messages, each of which takes the node long to read."""
     import stat
+    leave_trace(trace, "started")
     link = next(n for n in range(3, 99) if is_open(n) and stat.S_ISSOCK(os.fstat(n).st_mode))
     os.set_blocking(link, True)
     body = b"\\x92\\x04\\xdd" + int(count).to_bytes(4, "big") + b"\\x92\\x00\\x01" * int(count)
+    message = len(body).to_bytes(4, "big") + body
+    os.write(link, message[:1_000])
+    leave_trace(trace, "floods")
+    os.write(link, message[1_000:])
     while True:
-        os.write(link, len(body).to_bytes(4, "big") + body)
+        os.write(link, message)
 
 def flood_from_beyond():
     """The same, by a daemon that has the descriptor of the host, which ends."""
@@ -136,8 +150,8 @@ def file() -> Iterator[str]:
 def results_of(*jobs: Job) -> list[RunResult]:
     found: list[RunResult] = []
 
-    async def scene(courier: Courier) -> None:
-        found.extend(await courier.answers(courier.send(*jobs)))
+    async def scene(queue_node: QueueNode) -> None:
+        found.extend(await queue_node.answers(queue_node.send(*jobs)))
 
     play(scene)
     return found
@@ -218,26 +232,26 @@ def test_a_host_that_may_not_change_users_refuses() -> None:
 def test_another_users_host_speaks_for_its_own_runs_only(file: str) -> None:
     """The code of that user has the host, so it has the host's socket."""
 
-    async def scene(courier: Courier) -> None:
-        others = courier.send(Job(command=("sleep", "300")), function(file, "who"), timebox=600)
-        await courier.until(lambda: others[1] in courier.results and others[0] in courier.started)
-        began = courier.started[others[0]]
+    async def scene(queue_node: QueueNode) -> None:
+        others = queue_node.send(Job(command=("sleep", "300")), function(file, "who"), timebox=600)
+        await queue_node.until(lambda: others[1] in queue_node.results and others[0] in queue_node.started)
+        began = queue_node.started[others[0]]
         forger = function(file, "forge", args=(",".join(map(str, (others[0], 99))),), user="nobody")
         stopper = function(file, "stop", user="nobody")
-        forged, stopped = await courier.answers(courier.send(forger, stopper))
+        forged, stopped = await queue_node.answers(queue_node.send(forger, stopper))
         assert forged.output == b"forged\n"
         assert not stopped.stop_node
         assert b"run.stop_node() has no effect" in stopped.output
-        assert others[0] not in courier.results
-        assert 99 not in courier.results
-        assert courier.started[others[0]] == began
+        assert others[0] not in queue_node.results
+        assert 99 not in queue_node.results
+        assert queue_node.started[others[0]] == began
 
     play(scene)
 
 
 def test_no_host_stretches_a_timebox_by_what_it_says(file: str) -> None:
-    async def scene(courier: Courier) -> None:
-        (result,) = await courier.answers(courier.send(function(file, "evade"), timebox=0.5))
+    async def scene(queue_node: QueueNode) -> None:
+        (result,) = await queue_node.answers(queue_node.send(function(file, "evade"), timebox=0.5))
         assert result.outcome is Outcome.TIMEBOXED
 
     play(scene)
@@ -256,6 +270,24 @@ def test_another_users_host_that_says_too_much_at_once_is_ended(file: str, count
     flood = function(file, "flood_at_once", args=(str(count),), user="nobody")
     flooded, fine = results_of(flood, function(file, "who"))
     assert (flooded.outcome, fine.outcome) == (Outcome.LOST, Outcome.SUCCEEDED)
+
+
+@root_only
+@pytest.mark.parametrize(("name", "args"), [("flood", ()), ("flood_at_once", ("5000000",))])
+def test_a_run_that_floods_a_busy_node_is_started_once(file: str, name: str, args: tuple[str, ...]) -> None:
+    """A busy node reads that the host is ready together with the flood."""
+    trace = Path(file).with_name(f"trace of {name}")
+    trace.touch()
+    trace.chmod(0o666)
+
+    async def scene(queue_node: QueueNode) -> None:
+        tokens = queue_node.send(function(file, name, args=args, kwargs={"trace": str(trace)}, user="nobody"))
+        eventually(lambda: "floods" in trace.read_text())  # on the loop, which reads nothing meanwhile
+        (flooded,) = await queue_node.answers(tokens)
+        assert flooded.outcome is Outcome.LOST
+
+    play(scene)
+    assert trace.read_text().count("started") == 1
 
 
 @root_only

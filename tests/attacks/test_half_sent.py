@@ -75,42 +75,42 @@ def get(serving: HttpServer, path: str) -> int:
 
 @pytest.mark.parametrize("begin", [b"", BEGUN, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
 def test_two_thousand_half_sent_requests_keep_nobody_from_being_answered(serving: HttpServer, begin: bytes) -> None:
-    before = serving.house.refusals.counts[CONNECTION_REASON]
+    before = serving.context.refusals.counts[CONNECTION_REASON]
     with many(serving, HALF_SENT, begin):
-        listed: ConnectionTable = serving.server._connections  # type: ignore[attr-defined]
-        eventually(lambda: serving.house.refusals.counts[CONNECTION_REASON] > before or listed.total >= HALF_SENT)
+        listed: ConnectionTable = serving.server.connections  # type: ignore[attr-defined]
+        eventually(lambda: serving.context.refusals.counts[CONNECTION_REASON] > before or listed.total >= HALF_SENT)
         assert get(serving, "/healthz") == 200
         assert get(serving, "/readyz") == 503  # no node is there, and that is what it says
         assert get(serving, "/v1/tasks") == 200
         # One more, after the grace: then the oldest are closed, down to what one address may have.
-        late = listed._now
-        listed._now = lambda: late() + 2 * IDLE_GRACE_SECONDS
+        late = listed.now
+        listed.now = lambda: late() + 2 * IDLE_GRACE_SECONDS
         try:
             assert get(serving, "/v1/tasks") == 200
             assert listed.idle_count("127.0.0.1") <= MAX_IDLE_PER_ADDRESS
-            assert serving.house.refusals.counts[CONNECTION_REASON] >= before + HALF_SENT - MAX_IDLE_PER_ADDRESS
+            assert serving.context.refusals.counts[CONNECTION_REASON] >= before + HALF_SENT - MAX_IDLE_PER_ADDRESS
         finally:
-            listed._now = late
+            listed.now = late
     eventually(lambda: listed.total == 0)
 
 
 def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving: HttpServer) -> None:
-    listed: ConnectionTable = serving.server._connections  # type: ignore[attr-defined]
+    listed: ConnectionTable = serving.server.connections  # type: ignore[attr-defined]
     with many(serving, MAX_IDLE_PER_ADDRESS, BEGUN) as opened:
         eventually(lambda: listed.idle_count() == MAX_IDLE_PER_ADDRESS)
-        late = listed._now
-        listed._now = lambda: late() + 2 * IDLE_GRACE_SECONDS
+        late = listed.now
+        listed.now = lambda: late() + 2 * IDLE_GRACE_SECONDS
         try:
             assert get(serving, "/healthz") == 200
         finally:
-            listed._now = late
+            listed.now = late
         assert all_of(opened[0]) == b""
         opened[-1].sendall(b"Connection: close\r\n\r\n")
         assert all_of(opened[-1]).startswith(b"HTTP/1.1 200")
 
 
 def test_answers_are_counted_and_health_is_not_among_them(serving: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = Counter(serving.house.refusals.counts)
+    before = Counter(serving.context.refusals.counts)
     monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS_PER_ADDRESS", 0)
     assert get(serving, "/v1/tasks") == 503
     assert get(serving, "/healthz") == 200
@@ -118,15 +118,15 @@ def test_answers_are_counted_and_health_is_not_among_them(serving: HttpServer, m
     monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS", 0)
     assert get(serving, "/v1/tasks") == 503
     assert get(serving, "/healthz") == 200
-    assert serving.house.refusals.counts - before == {"busy": 2}
+    assert serving.context.refusals.counts - before == {"busy": 2}
 
 
 def test_who_asks_too_often_does_not_make_us_look_dead(tmp_path: Path) -> None:
-    with InProcessServer(tmp_path) as asked:
-        asked.app._requests = RateLimiter(1, 1, lambda: 0.0)
-        assert [asked("GET", "/v1/tasks").status_code for _ in range(2)] == [200, 429]
-        assert asked("GET", "/healthz").status_code == 200
-        assert asked.house.refusals.counts["too-many"] == 1
+    with InProcessServer(tmp_path) as server:
+        server.app.request_limiter = RateLimiter(1, 1, lambda: 0.0)
+        assert [server("GET", "/v1/tasks").status_code for _ in range(2)] == [200, 429]
+        assert server("GET", "/healthz").status_code == 200
+        assert server.context.refusals.counts["too-many"] == 1
 
 
 class Impatient(TimeoutProtocol):
@@ -135,7 +135,7 @@ class Impatient(TimeoutProtocol):
 
 def test_an_answer_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
     with HttpServer(tmp_path, Impatient) as serving, socket.socket() as connection:
-        listed: ConnectionTable = serving.server._connections  # type: ignore[attr-defined]
+        listed: ConnectionTable = serving.server.connections  # type: ignore[attr-defined]
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", serving.port))
         # Megabytes of answers: more than all buffers on the way hold.

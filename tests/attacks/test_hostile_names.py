@@ -215,8 +215,8 @@ def test_an_old_database_with_such_a_name_opens_and_the_task_can_be_paused_renam
     (entry,) = store.create([a_task(name)], "me", T0)
     store.close()
     with LiveNode(database, grace=0.1) as node:
-        house = ApiContext(database)
-        api = ApiClient(house, RoleNameAuthenticator())
+        context = ApiContext(database)
+        api = ApiClient(context, RoleNameAuthenticator())
         listed = api.get("/v1/tasks").json()["tasks"]
         assert [task["name"] for task in listed] == [name]
         paused = api.post(f"/v1/tasks/{entry.id}/pause")
@@ -226,7 +226,7 @@ def test_an_old_database_with_such_a_name_opens_and_the_task_can_be_paused_renam
         assert kept.json()["errors"][0]["pointer"] == "/name"
         assert api.ask("PATCH", f"/v1/tasks/{entry.id}", json={"name": "good"}).status_code == 200
         api.close()
-        house.close()
+        context.close()
         assert node.node.status().tasks == 1
     assert evenbeat("rm", entry.id, "--db", str(database)).code == 0
     assert evenbeat("ls", "--json", "--db", str(database)).json["tasks"] == []

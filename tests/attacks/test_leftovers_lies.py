@@ -86,7 +86,7 @@ def session_of(pid: int) -> int:
 def abandoned(path: Path, *workers: SessionLeader) -> Path:
     """What a supervisor recorded that was killed."""
     records = WorkerRecordFile(path)
-    records._supervisor = gone()
+    records.supervisor = gone()
     records.begin()
     for worker in workers:
         records.add(worker)
@@ -144,7 +144,7 @@ def test_a_worker_number_that_another_user_has_by_now_is_not_believed(liar: Liar
 @root_only
 def test_a_run_of_another_user_is_found_by_the_secret_that_its_worker_passed_on(liar: Liar, tmp_path: Path) -> None:
     records = WorkerRecordFile(tmp_path / "x.workers")
-    records._supervisor = gone()
+    records.supervisor = gone()
     run = liar(user=NOBODY, EVENBEAT_WORKER=records.secret)
     records.add(SessionLeader(session_of(run), 0))
     end_leftovers([tmp_path / "x.workers"])

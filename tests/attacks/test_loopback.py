@@ -271,16 +271,16 @@ def test_the_link_of_a_terminal_signs_in_once_by_a_post_alone(seen: Seen, evenbe
     assert (another.code, another.out.count("\n")) == (0, 1)
     assert another.out.startswith(f"{page}#/sign-in/")
     assert "local-admin (admin); works once, for 10 min" in another.err
-    told = evenbeat("token", "link", "--json", "--db", str(seen.database)).json
-    assert (told["token"], told["role"]) == ("local-admin", "admin")
-    code = told["link"].split("#/sign-in/")[1]
+    shown = evenbeat("token", "link", "--json", "--db", str(seen.database)).json
+    assert (shown["token"], shown["role"]) == ("local-admin", "admin")
+    code = shown["link"].split("#/sign-in/")[1]
     body = json.dumps({"code": code}).encode()
     assert asked(port, "POST", "/v1/session/link", body, headers)[0] == 200
 
 
 def test_a_link_that_was_tried_by_two_at_once_lets_one_in(seen: Seen, evenbeat: Evenbeat) -> None:
-    told = evenbeat("token", "link", "--json", "--db", str(seen.database)).json
-    page, code = told["link"].split("#/sign-in/")
+    shown = evenbeat("token", "link", "--json", "--db", str(seen.database)).json
+    page, code = shown["link"].split("#/sign-in/")
     body, found = json.dumps({"code": code}).encode(), []
 
     def use() -> None:
@@ -298,8 +298,8 @@ def test_a_link_that_was_tried_by_two_at_once_lets_one_in(seen: Seen, evenbeat: 
 def test_a_session_outlives_the_process_that_serves_the_page_and_ends_for_all_by_signing_out(
     seen: Seen, evenbeat: Evenbeat
 ) -> None:
-    told = evenbeat("token", "link", "--json", "--db", str(seen.database)).json
-    page, code = told["link"].split("#/sign-in/")
+    shown = evenbeat("token", "link", "--json", "--db", str(seen.database)).json
+    page, code = shown["link"].split("#/sign-in/")
     port, body = port_in(page), json.dumps({"code": code}).encode()
     answer = asked(port, "POST", "/v1/session/link", body, {"Content-Type": "application/json"})[2]
     word = answer["set-cookie"].partition(";")[0].partition("=")[2]

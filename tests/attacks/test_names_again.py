@@ -12,16 +12,16 @@ from live_node import LiveNode
 from evenbeat.admin.tokens import add_token, create_api_token
 from evenbeat.api.auth.scopes import events_within
 from evenbeat.api.http.context import ApiContext
-from evenbeat.api.live.status_feed import parse_feed_position, sse_frame
+from evenbeat.api.live.event_feed import parse_feed_position, sse_frame
 from evenbeat.core.scope import Scope
 
 SHOP = Scope("shop")
 
 
 @pytest.fixture(scope="module")
-def shop(house: ApiContext) -> Iterator[ApiClient]:
+def shop(context: ApiContext) -> Iterator[ApiClient]:
     """An admin that is limited to an owner."""
-    api = ApiClient(house, RoleNameAuthenticator(SHOP))
+    api = ApiClient(context, RoleNameAuthenticator(SHOP))
     yield api
     api.close()
 
@@ -35,7 +35,7 @@ def ran_and_removed(api: ApiClient, name: str) -> int:
     """A task of somebody else's; its number."""
     assert made(api, name, "echo", "SECRET").status_code == 201
     assert api.post(f"/v1/tasks/{name}/run?wait=true").json()["output"] == "SECRET\n"
-    entry = api.house.store.find(name)
+    entry = api.context.store.find(name)
     assert entry is not None
     assert api.ask("DELETE", f"/v1/tasks/{name}").status_code == 204
     return entry.number
@@ -72,9 +72,9 @@ def test_what_comes_after_a_removed_task_stays_hidden_too(api: ApiClient, shop: 
     assert "SECRET" not in changes.text
 
 
-def test_a_task_called_like_a_token_shows_nothing_of_the_token(living: LiveNode, shop: ApiClient) -> None:
-    new = create_api_token("root", "admin", living.node.admin.now())
-    add_token(living.node.admin, new.id, new.token, "ana")
+def test_a_task_called_like_a_token_shows_nothing_of_the_token(live_node: LiveNode, shop: ApiClient) -> None:
+    new = create_api_token("root", "admin", live_node.node.admin.now())
+    add_token(live_node.node.admin, new.id, new.token, "ana")
     assert made(shop, "token root").status_code == 201
     assert shop.get("/v1/tasks/token%20root/changes").json() == {"changes": []}
 
@@ -82,7 +82,7 @@ def test_a_task_called_like_a_token_shows_nothing_of_the_token(living: LiveNode,
 def test_events_of_another_task_of_the_same_name_are_not_heard(api: ApiClient, shop: ApiClient) -> None:
     theirs = ran_and_removed(api, "invoices")
     assert made(shop, "invoices").status_code == 201
-    mine = shop.house.store.find("invoices")
+    mine = shop.context.store.find("invoices")
     assert mine is not None
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -90,7 +90,7 @@ def test_events_of_another_task_of_the_same_name_are_not_heard(api: ApiClient, s
             yield sse_frame("run", {"task": "invoices", "number": number}, parse_feed_position(f"b-{seq}"))
 
     async def heard() -> list[bytes]:
-        return [piece async for piece in events_within(pieces(), shop.house, SHOP)]
+        return [piece async for piece in events_within(pieces(), shop.context, SHOP)]
 
     hidden, shown = asyncio.run(heard())
     assert hidden == b"id: b-0\n\n"

@@ -28,11 +28,11 @@ LARGEST_ANSWER = 64 << 10
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessServer]:
-    with InProcessServer(tmp_path_factory.mktemp("reader")) as asked:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessServer]:
+    with InProcessServer(tmp_path_factory.mktemp("reader")) as server:
         tasks = [Task("a" * 200 + str(i), Schedule(every=60_000_000), job=Job(command=("noop",))) for i in range(50)]
-        asked.desk.add(tasks, "ana", "ana")
-        yield asked
+        server.admin.add(tasks, "ana", "ana")
+        yield server
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-def test_eighty_thousand_unknown_keys_are_counted_not_compared(asked: InProcessServer, comparisons: list[int]) -> None:
+def test_eighty_thousand_unknown_keys_are_counted_not_compared(server: InProcessServer, comparisons: list[int]) -> None:
     body = json.dumps({f"k{i}": 1 for i in range(80_000)})
     assert len(body) < MEGABYTE
-    answer = asked("POST", "/v1/validate", content=body, headers={"content-type": "application/json"})
+    answer = server("POST", "/v1/validate", content=body, headers={"content-type": "application/json"})
     found = answer.json()
     assert found["valid"] is False
     assert len(found["errors"]) == MAX_ERRORS + 1
@@ -81,9 +81,9 @@ MONSTERS: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("monster", MONSTERS)
-def test_answers_and_suggestions_are_bounded(asked: InProcessServer, comparisons: list[int], monster: str) -> None:
+def test_answers_and_suggestions_are_bounded(server: InProcessServer, comparisons: list[int], monster: str) -> None:
     path, body = MONSTERS[monster]
-    answer = asked("POST", path, json=body)
+    answer = server("POST", path, json=body)
     assert answer.status_code in (200, 413, 422), answer.text[:500]
     assert len(answer.content) < LARGEST_ANSWER
     assert len(comparisons) <= MAX_ERRORS + config_errors._MOST_SUGGESTIONS
@@ -100,36 +100,36 @@ def test_an_unknown_word_is_not_compared_with_any_number_of_known_ones(compariso
 
 
 def test_small_values_by_the_hundred_thousand_are_refused_before_they_are_decoded(
-    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receive, "_decode_json", pytest.fail)
     for piece in (b"[]", b"{}", b"1", b'""'):
         body = b'{"a":[' + b",".join([piece] * 200_000) + b"]}"
-        answer = asked("POST", "/v1/validate", content=body, headers={"content-type": "application/json"})
+        answer = server("POST", "/v1/validate", content=body, headers={"content-type": "application/json"})
         assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True)
 
 
-def test_parameters_are_bounded_too(asked: InProcessServer) -> None:
-    answer = asked("GET", f"/v1/tasks?{'&'.join(['x'] * 10_000)}")
+def test_parameters_are_bounded_too(server: InProcessServer) -> None:
+    answer = server("GET", f"/v1/tasks?{'&'.join(['x'] * 10_000)}")
     assert (answer.status_code, len(answer.json()["errors"])) == (422, 1)
-    answer = asked("GET", f"/v1/tasks?{'x' * 30_000}=1")
+    answer = server("GET", f"/v1/tasks?{'x' * 30_000}=1")
     assert answer.status_code == 422
     assert len(answer.content) < LARGEST_ANSWER
 
 
-def test_a_forecast_walks_only_so_many_times(asked: InProcessServer) -> None:
+def test_a_forecast_walks_only_so_many_times(server: InProcessServer) -> None:
     every_second = [{"name": f"t{i}", "calendar": "*-*-* *:*:*", "command": ["x"]} for i in range(3)]
-    answer = asked("POST", "/v1/forecast", json={"tasks": every_second, "hours": 24})
+    answer = server("POST", "/v1/forecast", json={"tasks": every_second, "hours": 24})
     assert (answer.status_code, "fewer tasks or hours" in answer.text) == (422, True)
     many = [{"name": f"t{i}", "calendar": f"*-*-* 05:00:{i}", "command": ["x"]} for i in range(21)]
-    answer = asked("POST", "/v1/forecast", json={"tasks": many, "hours": 1})
+    answer = server("POST", "/v1/forecast", json={"tasks": many, "hours": 1})
     assert (answer.status_code, "21 different calendar expressions" in answer.text) == (422, True)
-    assert asked("POST", "/v1/forecast", json={"tasks": many[:20], "hours": 1}).status_code == 200
+    assert server("POST", "/v1/forecast", json={"tasks": many[:20], "hours": 1}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/validate", "/v1/forecast"])
 def test_definitions_and_large_bodies_are_worked_on_beside_the_loop(
-    asked: InProcessServer, monkeypatch: pytest.MonkeyPatch, path: str
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     threads = set()
 
@@ -143,7 +143,7 @@ def test_definitions_and_large_bodies_are_worked_on_beside_the_loop(
     monkeypatch.setattr(definitions, "parse_task", watched(definitions.parse_task))
     monkeypatch.setattr(receive, "_decode_json", watched(receive._decode_json))
     body = {"every": "1m", "command": ["x" * 50_000]}
-    answer = asked("POST", path, json=body if path.endswith("e") else {"tasks": [body | {"name": "x"}]})
+    answer = server("POST", path, json=body if path.endswith("e") else {"tasks": [body | {"name": "x"}]})
     assert answer.status_code == 200
     assert threads
     assert threading.get_ident() not in threads  # which is where the loop of this request ran
@@ -201,15 +201,15 @@ def test_requests_are_worked_on_in_the_name_of_their_token(tmp_path: Path, monke
         seen.add(workshop._current_caller.get())
         return await do(self, work)
 
-    with InProcessServer(tmp_path) as asked:
-        reader = asked.token("grafana", "read")
+    with InProcessServer(tmp_path) as server:
+        reader = server.token("grafana", "read")
         monkeypatch.setattr(FairThreadPool, "run", watched)
-        asyncio.run(_get(asked, reader))
+        asyncio.run(_get(server, reader))
     assert seen == {"", "grafana"}
 
 
-async def _get(asked: InProcessServer, token: str) -> None:
-    transport = httpx.ASGITransport(app=asked.app, client=(HERE, 40_000))
-    async with httpx.AsyncClient(transport=transport, base_url=asked.url) as client:
+async def _get(server: InProcessServer, token: str) -> None:
+    transport = httpx.ASGITransport(app=server.app, client=(HERE, 40_000))
+    async with httpx.AsyncClient(transport=transport, base_url=server.url) as client:
         answer = await client.get("/v1/tasks", headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 200

@@ -102,7 +102,7 @@ def test_a_socket_of_another_user_is_sent_nothing(shared: Path) -> None:
     database = shared / "evenbeat.db"
     SqliteStore(database).close()
     path = socket_path(database)
-    ready, told = os.pipe()
+    ready, notify = os.pipe()
     pid = os.fork()
     if pid == 0:  # the impostor: our modules are loaded already, which another user may not be able to do
         try:
@@ -113,12 +113,12 @@ def test_a_socket_of_another_user_is_sent_nothing(shared: Path) -> None:
             listening.bind(str(path))
             listening.listen()
             path.chmod(0o777)
-            os.write(told, b"x")
+            os.write(notify, b"x")
             connection, _ = listening.accept()
             os._exit(3 if connection.recv(1_000) else 0)
         finally:
             os._exit(1)
-    os.close(told)
+    os.close(notify)
     assert os.read(ready, 1) == b"x"
     os.close(ready)
     with pytest.raises(StoreError, match="nothing was sent there"):

@@ -9,17 +9,17 @@ from evenbeat.store.memory import MemoryStore
 
 def test_signing_in_again_and_again_ends_only_the_own_sessions() -> None:
     time = 1_800_000_000_000_000
-    desk = TaskAdmin(MemoryStore(), lambda: Instant(time))
+    admin = TaskAdmin(MemoryStore(), lambda: Instant(time))
     ids = {}
     for name in ("ana", "mallory"):
         new = create_api_token(name, "read", Instant(time))
-        add_token(desk, new.id, new.token, "test")
+        add_token(admin, new.id, new.token, "test")
         ids[name] = new.id
-    start_session(desk, "hers", ids["ana"], "")
+    start_session(admin, "hers", ids["ana"], "")
     for number in range(MAX_SESSIONS + 10):
         time += 1
-        start_session(desk, str(number), ids["mallory"], "")
-    kept = decode_sessions(desk.store.settings(SESSION_PREFIX))
+        start_session(admin, str(number), ids["mallory"], "")
+    kept = decode_sessions(admin.store.settings(SESSION_PREFIX))
     assert len(kept) == MAX_SESSIONS
     assert "hers" in kept
     assert str(MAX_SESSIONS + 9) in kept

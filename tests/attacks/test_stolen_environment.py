@@ -84,8 +84,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
 
 
 def ran(node: LiveNode, name: str) -> tuple[str, str]:
-    with node.door() as door:
-        (end,) = door.run_now([name], wait=True)
+    with node.client() as client:
+        (end,) = client.run_now([name], wait=True)
     return end.outcome, end.output
 
 
@@ -203,20 +203,20 @@ def test_the_first_start_after_an_upgrade_names_what_is_no_longer_passed(
     store.create([a_task("t")], "me", T0)
     store.close()
 
-    def told(path: Path) -> list[str]:
+    def logged(path: Path) -> list[str]:
         caplog.clear()
         with caplog.at_level(logging.INFO), LiveNode(path, grace=0.1):
             pass
         return [record.getMessage() for record in caplog.records if getattr(record, "action", "") == "environment"]
 
-    (message,) = told(database)
+    (message,) = logged(database)
     assert message.startswith("commands no longer get these variables of the node's environment: ")
     assert {"EVENBEAT_TOKEN", "SITE_OF_MINE"} <= set(message.replace(",", " ").split())
     assert "functions no longer get EVENBEAT_TOKEN" in message
     assert "PATH" not in message.split()
     assert SECRET not in message
-    assert told(database) == []
-    assert told(tmp_path / "new.db") == []
+    assert logged(database) == []
+    assert logged(tmp_path / "new.db") == []
 
 
 def test_another_list_counts_from_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -224,6 +224,6 @@ def test_another_list_counts_from_the_next_start(tmp_path: Path, caplog: pytest.
     file.write_text('[node]\npass_env = ["SITE"]\n')
     with caplog.at_level(logging.WARNING), LiveNode(tmp_path / "x.db", files=(file,), grace=0.1) as node:
         file.write_text('[node]\npass_env = ["OTHER"]\n')
-        with node.door() as door:
-            door.apply([file])
+        with node.client() as client:
+            client.apply([file])
         eventually(lambda: "`pass_env` of [node] takes effect at the next start" in caplog.text)

@@ -15,33 +15,33 @@ from evenbeat.api.server import protected_application
 from evenbeat.model import Instant
 
 
-class AskedLive(InProcessServer):
+class ServerBesideNode(InProcessServer):
     """The same beside a node: what the audit is to know goes through it."""
 
-    def __init__(self, living: LiveNode) -> None:
-        self.house = ApiContext(living.database)
-        self.desk = living.node.admin
-        self._store = living.node.store  # type: ignore[assignment]
+    def __init__(self, live_node: LiveNode) -> None:
+        self.context = ApiContext(live_node.database)
+        self.admin = live_node.node.admin
+        self._store = live_node.node.store  # type: ignore[assignment]
         self.now = 1_000.0
-        self.access = TokenAuthenticator(self.house, HERE, now=lambda: self.now)
-        self.app = protected_application(self.house, self.access)
+        self.access = TokenAuthenticator(self.context, HERE, now=lambda: self.now)
+        self.app = protected_application(self.context, self.access)
         self.url = f"http://{HERE}:8629"
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[AskedLive]:
-    with LiveNode(tmp_path / "evenbeat.db", grace=0.1) as living:
-        asked = AskedLive(living)
-        yield asked
-        asked.house.close()
+def server(tmp_path: Path) -> Iterator[ServerBesideNode]:
+    with LiveNode(tmp_path / "evenbeat.db", grace=0.1) as live_node:
+        server = ServerBesideNode(live_node)
+        yield server
+        server.context.close()
 
 
-def test_tokens_and_sign_ins_are_in_the_audit_and_no_secret_is(asked: AskedLive) -> None:
-    text = asked.token("ana", "operate", Instant(asked.house.now() + 10**12))
+def test_tokens_and_sign_ins_are_in_the_audit_and_no_secret_is(server: ServerBesideNode) -> None:
+    text = server.token("ana", "operate", Instant(server.context.now() + 10**12))
     for _ in range(12):
-        assert asked("POST", "/v1/session", json={"token": text}, client="10.1.2.3").status_code == 200
-    asked.remove("ana")
-    found = asked.desk.store.changes("token ana")
+        assert server("POST", "/v1/session", json={"token": text}, client="10.1.2.3").status_code == 200
+    server.remove("ana")
+    found = server.admin.store.changes("token ana")
     # Ten sign-ins a minute of one token from one address: nobody fills the audit by signing in.
     assert [(c.action, c.who) for c in found] == [
         ("removed", "ana"),
@@ -55,23 +55,23 @@ def test_tokens_and_sign_ins_are_in_the_audit_and_no_secret_is(asked: AskedLive)
 
 
 def test_a_session_begins_though_the_audit_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with InProcessServer(tmp_path) as asked:  # no node
-        text = asked.token("ana", "read")
-        assert asked("POST", "/v1/session", json={"token": text}).status_code == 200
+    with InProcessServer(tmp_path) as server:  # no node
+        text = server.token("ana", "read")
+        assert server("POST", "/v1/session", json={"token": text}).status_code == 200
     assert "a sign-in is not in the audit" in caplog.text
 
 
 def test_who_is_refused_is_logged_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with InProcessServer(tmp_path) as asked:
-        reader = asked.token("grafana", "read")
+    with InProcessServer(tmp_path) as server:
+        reader = server.token("grafana", "read")
         caplog.set_level(logging.WARNING)
-        asked("GET", "/v1/tasks", client="10.0.0.1")
-        asked("GET", "/v1/tasks", reader + "x", client="10.0.0.2")
-        asked("DELETE", "/v1/tasks/some-name", reader, client="10.0.0.3")
-        asked("POST", "/v1/validate", reader, json={"a": ["x" * 70_000] * 20}, client="10.0.0.4")
-        counts = {reason: count for reason, count in asked.house.refusals.counts.items() if count}
+        server("GET", "/v1/tasks", client="10.0.0.1")
+        server("GET", "/v1/tasks", reader + "x", client="10.0.0.2")
+        server("DELETE", "/v1/tasks/some-name", reader, client="10.0.0.3")
+        server("POST", "/v1/validate", reader, json={"a": ["x" * 70_000] * 20}, client="10.0.0.4")
+        counts = {reason: count for reason, count in server.context.refusals.counts.items() if count}
         lines = [record.__dict__ for record in caplog.records if record.__dict__.get("action") == "refused"]
-        metrics = asked("GET", "/metrics", reader).text
+        metrics = server("GET", "/metrics", reader).text
     assert counts == {"unauthenticated": 2, "forbidden": 1, "too-large": 1}
     assert [(line["reason"], line["address"], line.get("route"), line.get("who")) for line in lines] == [
         ("unauthenticated", "10.0.0.1", "GET /v1/tasks", None),
@@ -86,9 +86,9 @@ def test_who_is_refused_is_logged_and_counted(tmp_path: Path, caplog: pytest.Log
 
 def test_nobody_hides_a_change_by_making_more_of_them(tmp_path: Path) -> None:
     """The names of tokens cannot be used again for another story: each line stays."""
-    with InProcessServer(tmp_path) as asked:
+    with InProcessServer(tmp_path) as server:
         for _ in range(3):
             new = create_api_token("ci", "admin", Instant(0))
-            add_token(asked.desk, new.id, new.token, "mallory")
-            remove_token(asked.desk, "ci", "mallory")
-        assert [c.action for c in asked.desk.store.changes("token ci")] == ["removed", "created"] * 3
+            add_token(server.admin, new.id, new.token, "mallory")
+            remove_token(server.admin, "ci", "mallory")
+        assert [c.action for c in server.admin.store.changes("token ci")] == ["removed", "created"] * 3

@@ -16,7 +16,7 @@ SUPERVISOR = """
 import asyncio, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from queue_node import Courier
+from queue_node import QueueNode
 from evenbeat.model import Job
 
 SCRIPTS = [
@@ -26,24 +26,24 @@ SCRIPTS = [
 ]
 
 async def live():
-    courier = Courier(2, records=Path(sys.argv[1]) / "x.workers")
-    courier.queue.start()
-    courier.send(*[Job(command=(script,), shell=True, cwd=sys.argv[1]) for script in SCRIPTS], timebox=600)
-    print(courier.queue.orphan_guard.guardian.pid, *courier.queue.pids, flush=True)
+    queue_node = QueueNode(2, records=Path(sys.argv[1]) / "x.workers")
+    queue_node.queue.start()
+    queue_node.send(*[Job(command=(script,), shell=True, cwd=sys.argv[1]) for script in SCRIPTS], timebox=600)
+    print(queue_node.queue.orphan_guard.guardian.pid, *queue_node.queue.pids, flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
-        courier.queue.orphan_guard.guardian.set_deadline(int(line) and now + int(line))
+        queue_node.queue.orphan_guard.guardian.set_deadline(int(line) and now + int(line))
         print("told", flush=True)
-    await courier.queue.stop(0)
+    await queue_node.queue.stop(0)
 
 asyncio.run(live())
 """
-COURIER = Path(__file__).parents[1] / "support"
+QUEUE_NODE = Path(__file__).parents[1] / "support"
 
 
 class Supervisor:
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-c", SUPERVISOR, str(folder), str(COURIER)]
+        command = [sys.executable, "-c", SUPERVISOR, str(folder), str(QUEUE_NODE)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.guardian, *self.workers = map(int, self.process.stdout.readline().split())

@@ -70,7 +70,7 @@ def dead() -> SessionLeader:
 
 def recorded_by(supervisor: SessionLeader, path: Path, *workers: SessionLeader) -> Path:
     records = WorkerRecordFile(path)
-    records._supervisor = supervisor
+    records.supervisor = supervisor
     records.begin()
     for worker in workers:
         records.add(worker)
@@ -152,7 +152,7 @@ ORPHAN = "sleep 300 & echo $!; kill -9 $$"
 
 def test_runs_of_a_worker_that_was_not_recorded_are_known_by_the_secret(start: Start, tmp_path: Path) -> None:
     records = WorkerRecordFile(path := recorded_by(dead(), tmp_path / "x.workers"))
-    records._supervisor = dead()
+    records.supervisor = dead()
     records.begin()
     worker, other = start(ORPHAN, EVENBEAT_WORKER=records.secret), start(ORPHAN, EVENBEAT_WORKER=records.secret[1:])
     (ours,), (theirs,) = said(worker, 1), said(other, 1)

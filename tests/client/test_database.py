@@ -14,8 +14,8 @@ from waiting import PATIENCE, eventually
 
 from evenbeat.client.database import connect_to_live_node, open_client
 from evenbeat.client.in_process import client_on_own_loop
-from evenbeat.client.local import LocalClient
 from evenbeat.client.socket import SocketBackend
+from evenbeat.client.store_based import LocalClient
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid, Task
 from evenbeat.store.contract import Conflict, Filter, StoreError
@@ -45,7 +45,7 @@ def names(database: Path) -> list[str]:
 
 
 class Within:
-    """A door that is only used on the loop of the node."""
+    """A client that is only used on the loop of the node."""
 
     def __init__(self, node: LiveNode) -> None:
         self._node = node
@@ -56,8 +56,8 @@ class Within:
 
         def on_the_loop() -> None:
             try:
-                with client_on_own_loop(self._node.node, "ana") as door:
-                    found.append(work(door))
+                with client_on_own_loop(self._node.node, "ana") as client:
+                    found.append(work(client))
             except Exception as e:
                 found.append(e)
             done.set()
@@ -72,9 +72,9 @@ class Within:
 @contextmanager
 def side(kind: str, database: Path) -> Iterator[Callable[[Callable[[LocalClient], Any]], Any]]:
     def use(work: Callable[[LocalClient], Any]) -> Any:
-        with open_client(database, "ana") as door:
-            assert door.is_live is (kind == "live")
-            return work(door)
+        with open_client(database, "ana") as client:
+            assert client.is_live is (kind == "live")
+            return work(client)
 
     if kind == "alone":
         yield use
@@ -84,7 +84,7 @@ def side(kind: str, database: Path) -> Iterator[Callable[[Callable[[LocalClient]
 
 
 @pytest.mark.parametrize("kind", ["live", "alone", "within"])
-def test_every_operation_does_the_same_whatever_is_behind_the_door(kind: str, database: Path, tmp_path: Path) -> None:
+def test_every_operation_does_the_same_whatever_answers_the_client(kind: str, database: Path, tmp_path: Path) -> None:
     with side(kind, database) as use:
         created = use(lambda d: d.add([task("a"), task("b")], "cli")).created
         assert [entry.task.name for entry in created] == ["a", "b"]
@@ -123,98 +123,98 @@ def test_a_backup_is_a_copy_and_overwrites_nothing(kind: str, database: Path, tm
 
 
 def test_what_is_changed_through_a_live_node_is_true_of_it_at_once(database: Path) -> None:
-    with LiveNode(database) as node, node.door() as door:
-        door.add([task("a", every="1s", command=["true"])], "cli")
+    with LiveNode(database) as node, node.client() as client:
+        client.add([task("a", every="1s", command=["true"])], "cli")
         eventually(lambda: node.runs("a"))
-        door.remove(Filter(names=("a",)))
-        status = door.status()
+        client.remove(Filter(names=("a",)))
+        status = client.status()
         assert status is not None
         assert status.tasks == 0
 
 
 def test_a_forced_run_can_be_waited_for(database: Path) -> None:
-    with LiveNode(database) as node, node.door() as door:
-        door.add([task("a"), task("b")], "cli")
-        ended = door.run_now(["a", "b", "a"], wait=True)
+    with LiveNode(database) as node, node.client() as client:
+        client.add([task("a"), task("b")], "cli")
+        ended = client.run_now(["a", "b", "a"], wait=True)
         assert [(e.task, e.outcome, e.output) for e in ended] == [
             ("a", "succeeded", "a\n"),
             ("b", "succeeded", "b\n"),
             ("a", "succeeded", "a\n"),
         ]
-        assert door.run_now(["a"], wait=False) == []
+        assert client.run_now(["a"], wait=False) == []
         with pytest.raises(Invalid, match="there is no task 'c'"):
-            door.run_now(["c"], wait=True)
+            client.run_now(["c"], wait=True)
 
 
 def test_a_run_that_is_forced_while_one_is_running_is_the_one_after_it(database: Path) -> None:
-    with LiveNode(database) as node, node.door() as door:
-        door.add([task("a", command=["sleep", "0.3"])], "cli")
-        door.run_now(["a"], wait=False)
+    with LiveNode(database) as node, node.client() as client:
+        client.add([task("a", command=["sleep", "0.3"])], "cli")
+        client.run_now(["a"], wait=False)
         eventually(lambda: node.runs("a"))
         first = node.runs("a")[0]
-        (ended,) = door.run_now(["a"], wait=True)
+        (ended,) = client.run_now(["a"], wait=True)
         assert ended.started > first.claimed + 300_000
 
 
 def test_whoever_waits_for_a_run_of_a_task_that_is_removed_is_told(database: Path) -> None:
-    with LiveNode(database, max_concurrent=1) as node, node.door() as door:
-        door.add([task("busy", command=["sleep", "600"]), task("a")], "cli")
-        door.run_now(["busy"], wait=False)
+    with LiveNode(database, max_concurrent=1) as node, node.client() as client:
+        client.add([task("busy", command=["sleep", "600"]), task("a")], "cli")
+        client.run_now(["busy"], wait=False)
         eventually(lambda: node.runs("busy"))
-        told: list[str] = []
+        refusals: list[str] = []
 
         def wait() -> None:
-            with node.door() as mine, pytest.raises(Invalid) as refused:
+            with node.client() as mine, pytest.raises(Invalid) as refused:
                 mine.run_now(["a"], wait=True)
-            told.append(str(refused.value))
+            refusals.append(str(refused.value))
 
         waiting = threading.Thread(target=wait)
         waiting.start()
         eventually(lambda: len(node.node.tasks.lifecycle.waiting))
         Within(node).use(lambda d: d.remove(Filter(names=("a",))))
         waiting.join(PATIENCE)
-        assert told == ["the task was removed before it ran"]
-        door.remove(Filter(names=("busy",)))
+        assert refusals == ["the task was removed before it ran"]
+        client.remove(Filter(names=("busy",)))
         node.do(lambda: node.node.stop_or_stop_now("test"))
         node.do(lambda: node.node.stop_or_stop_now("test"))
 
 
 def test_whoever_waits_for_a_run_when_the_node_stops_is_told(database: Path) -> None:
-    told: list[str] = []
+    refusals: list[str] = []
     with LiveNode(database, max_concurrent=1, grace=0.0) as node:
-        with node.door() as door:
-            door.add([task("busy", command=["sleep", "600"]), task("a")], "cli")
-            door.run_now(["busy"], wait=False)
+        with node.client() as client:
+            client.add([task("busy", command=["sleep", "600"]), task("a")], "cli")
+            client.run_now(["busy"], wait=False)
         eventually(lambda: node.runs("busy"))
 
         def wait() -> None:
-            with node.door() as mine, pytest.raises(StoreError) as refused:
+            with node.client() as mine, pytest.raises(StoreError) as refused:
                 mine.run_now(["a"], wait=True)
-            told.append(str(refused.value))
+            refusals.append(str(refused.value))
 
         waiting = threading.Thread(target=wait)
         waiting.start()
         eventually(lambda: len(node.node.tasks.lifecycle.waiting))
     waiting.join(PATIENCE)
-    assert told[0].startswith("the node stopped before it had answered")
+    assert refusals[0].startswith("the node stopped before it had answered")
 
 
-def test_who_still_holds_a_door_of_a_node_that_is_gone_is_told(database: Path) -> None:
+def test_who_still_holds_a_client_of_a_node_that_is_gone_is_told(database: Path) -> None:
     with LiveNode(database) as node:
-        door = node.door()
-        assert door.status() is not None
-    with door, pytest.raises(StoreError, match="the node stopped before it had answered"):
-        door.status()
+        client = node.client()
+        assert client.status() is not None
+    with client, pytest.raises(StoreError, match="the node stopped before it had answered"):
+        client.status()
 
 
 def test_without_a_node_nothing_can_be_run_and_it_is_said_how_to_start_one(database: Path) -> None:
-    with open_client(database, "ana") as door:
-        door.add([task("a")], "cli")
-        assert door.status() is None
+    with open_client(database, "ana") as client:
+        client.add([task("a")], "cli")
+        assert client.status() is None
         with pytest.raises(Invalid, match=r"no node is running on .*a\.db; `evenbeat up --db .*a\.db` starts one"):
-            door.run_now(["a"], wait=False)
+            client.run_now(["a"], wait=False)
         with pytest.raises(Invalid, match="no node is running on"):
-            door.apply([])
+            client.apply([])
 
 
 def test_nobody_becomes_the_node_while_somebody_changes_something_alone(database: Path) -> None:
@@ -252,12 +252,12 @@ class TestSocket:
         database = folder / ("n" * 120 + ".db")
         before = descriptors()
         with LiveNode(database) as node:
-            with node.door() as door:
-                assert door.is_live
-                door.add([task("a")], "cli")
+            with node.client() as client:
+                assert client.is_live
+                client.add([task("a")], "cli")
             up = descriptors()
             for _ in range(5):
-                node.door().close()
+                node.client().close()
             eventually(lambda: descriptors() <= up)
         assert not socket_path(database).exists()
         eventually(lambda: descriptors() <= before)
@@ -270,15 +270,15 @@ class TestSocket:
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(str(socket_path(database)))
         assert connect_to_live_node(database) is None
-        with LiveNode(database) as node, node.door() as door:
-            assert door.is_live
+        with LiveNode(database) as node, node.client() as client:
+            assert client.is_live
 
     @pytest.mark.parametrize("line", [b"hello\n", b"{}\n", b'{"type":"dance"}\n', b"\xff\xfe\n", b"\n"])
     def test_what_is_no_request_is_refused_and_the_next_is_answered(self, database: Path, line: bytes) -> None:
-        with LiveNode(database), socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(socket_path(database)))
-            client.settimeout(PATIENCE)
-            with client.makefile("rwb") as lines:
+        with LiveNode(database), socket.socket(socket.AF_UNIX) as raw:
+            raw.connect(str(socket_path(database)))
+            raw.settimeout(PATIENCE)
+            with raw.makefile("rwb") as lines:
                 lines.write(line)
                 lines.flush()
                 answer = msgspec.json.decode(lines.readline())
@@ -290,26 +290,26 @@ class TestSocket:
 
     def test_a_request_beyond_all_measure_is_refused_before_it_is_sent(self, database: Path) -> None:
         huge = [task(f"t{i}", command=["x" * 90_000]) for i in range(800)]
-        with LiveNode(database), open_client(database, "ana") as door:
+        with LiveNode(database), open_client(database, "ana") as client:
             with pytest.raises(Invalid, match=r"a request of 6\d MiB, accepted: up to 64"):
-                door.add(huge, "cli")
-            assert door.status() is not None
+                client.add(huge, "cli")
+            assert client.status() is not None
 
     def test_one_who_hangs_up_in_the_middle_harms_nobody(self, database: Path) -> None:
         with LiveNode(database):
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(str(socket_path(database)))
-                client.sendall(b'{"type":"sta')
-            with open_client(database, "ana") as door:
-                assert door.status() is not None
+            with socket.socket(socket.AF_UNIX) as raw:
+                raw.connect(str(socket_path(database)))
+                raw.sendall(b'{"type":"sta')
+            with open_client(database, "ana") as client:
+                assert client.status() is not None
 
     def test_a_node_knows_the_moment_of_a_task(self, database: Path) -> None:
         with LiveNode(database) as node:
-            with node.door() as door:
-                (entry,) = door.add([task("a")], "cli").created
-            client = SocketBackend(database)
-            moment = client.ask(GetLiveTaskState(entry.number)).moment
+            with node.client() as client:
+                (entry,) = client.add([task("a")], "cli").created
+            raw = SocketBackend(database)
+            moment = raw.ask(GetLiveTaskState(entry.number)).moment
             assert moment is not None
             assert (moment.waiting, moment.pending) == ("", 0)
-            assert client.ask(GetLiveTaskState(999)).moment is None
-            client.close()
+            assert raw.ask(GetLiveTaskState(999)).moment is None
+            raw.close()

@@ -35,11 +35,11 @@ def after(results: list[State], attempts: int = 3) -> list[str]:
     condition, seen = unchecked_states(1), []
     for t, result in enumerate(results):
         condition = apply_results(condition, small(result), ints(t), small(attempts)).condition
-        seen.append(told(condition))
+        seen.append(described(condition))
     return seen
 
 
-def told(condition: CheckStates) -> str:
+def described(condition: CheckStates) -> str:
     hardness = "HARD" if condition.hard[0] else "SOFT"
     return f"{State(int(condition.state[0])).name} {hardness} {condition.attempt[0]}"
 
@@ -74,7 +74,7 @@ def test_recovery_from_hard_is_hard() -> None:
 
 def test_lowering_the_attempts_makes_the_next_problem_hard() -> None:
     soft = apply_results(unchecked_states(1), small(C), ints(1), small(5)).condition
-    assert told(apply_results(soft, small(C), ints(2), small(1)).condition) == "CRITICAL HARD 1"
+    assert described(apply_results(soft, small(C), ints(2), small(1)).condition) == "CRITICAL HARD 1"
 
 
 def test_an_older_result_never_overwrites_a_newer_one() -> None:
@@ -82,7 +82,7 @@ def test_an_older_result_never_overwrites_a_newer_one() -> None:
     late = apply_results(newer, small(O), ints(99), small(3))
     assert not late.accepted[0]
     assert not late.changed[0]
-    assert told(late.condition) == "CRITICAL SOFT 1"
+    assert described(late.condition) == "CRITICAL SOFT 1"
     assert not apply_results(newer, small(O), ints(100), small(3)).accepted[0]
 
 

@@ -43,7 +43,7 @@ def restart(node: Node, row: Ints) -> None:
     life, c = node.lifecycle, node.columns
     before = int(c.nominal[row[0]])
     life.idle -= len(row)
-    life.add_restored(row)
+    life.add_restored(row, node.now)
     assert c.nominal[row[0]] == before
 
 
@@ -306,6 +306,6 @@ def test_what_comes_next_is_computed_from_what_is_accounted_for() -> None:
     rows = np.concatenate([node.add(every=7 * MINUTE, phase=3), node.add_calendar(compile_cron("*/5 * * * *"))])
     node.advance(31 * MINUTE)
     nominal = node.columns.nominal[rows].tolist()
-    node.lifecycle.add_restored(rows)
+    node.lifecycle.add_restored(rows, node.now)
     assert node.columns.nominal[rows].tolist() == nominal
     assert [s for s in node.skips if isinstance(s, Skip)] == []

@@ -189,7 +189,7 @@ def test_of_several_reasons_the_first_in_the_documented_order_is_told() -> None:
     everything_against_it = Arrival(
         mine=False, permitted=False, enabled=False, period_open=False, reachable=False, running=True, too_soon=True
     )
-    told = []
+    answers = []
     a = everything_against_it
     for cured in (
         {"mine": True},
@@ -199,10 +199,10 @@ def test_of_several_reasons_the_first_in_the_documented_order_is_told() -> None:
         {"reachable": True},
         {"running": False},
     ):
-        told += gate(a)
+        answers += gate(a)
         a = a._replace(**cured)
-    told += gate(a)
-    assert [reason for _, reason in told] == [
+    answers += gate(a)
+    assert [reason for _, reason in answers] == [
         Reason.NOT_MINE,
         Reason.NOT_FROM_A_FILE,
         Reason.DISABLED,

@@ -76,7 +76,7 @@ def test_the_next_time_is_the_same_after_a_restart_and_without_a_node() -> None:
         node.advance(hours * HOUR)
         before, accounted = int(node.columns.nominal[row][0]), int(node.columns.accounted[row][0])
         node.columns.nominal[row] = 0
-        node.lifecycle.add_restored(row)
+        node.lifecycle.add_restored(row, node.now)
         assert node.columns.nominal[row] == before
         found = next_run(task, ScheduleProgress(accounted, FOREVER, RunKind.FIRST), {}, node.now)
         assert found is not None

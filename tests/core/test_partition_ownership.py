@@ -104,15 +104,15 @@ def test_steps_of_all_nodes_converge_whatever_happened_before(moves: list[tuple[
                 store.apply(node, *views.pop(node), now)
                 taken = [p for p in range(8) if store.holders[p] == node != held[p]]
                 assert all(held[p] is None or held[p] not in store.leases for p in taken)
-        living = sorted({node for node, _ in moves[-3:]} | {"a"})
+        live_node = sorted({node for node, _ in moves[-3:]} | {"a"})
         now += 100
         for _ in range(3):
-            for node in living:
+            for node in live_node:
                 store.leases[node] = now + 5
                 store.apply(node, dict(store.leases), list(store.holders), now)
-        assert sorted(store.leases) == living
-        assert list(store.holders) == partition_owners(living)
-        assert all(not any(partition_steps(n, store.leases, store.holders, now)) for n in living)
+        assert sorted(store.leases) == live_node
+        assert list(store.holders) == partition_owners(live_node)
+        assert all(not any(partition_steps(n, store.leases, store.holders, now)) for n in live_node)
 
 
 def test_a_node_without_a_lease_takes_nothing(few: int) -> None:

@@ -54,11 +54,11 @@ def test_it_leaves_when_it_is_removed() -> None:
     assert (node.lifecycle.idle, node.columns.in_use) == (0, 0)
 
 
-@pytest.mark.parametrize(("told", "fresh"), [(0, False), (1, True), (MINUTE, True), (NEVER - START, False)])
-def test_of_an_interval_all_that_was_told_since_the_time_before_counts(told: int, *, fresh: bool) -> None:
+@pytest.mark.parametrize(("reported", "fresh"), [(0, False), (1, True), (MINUTE, True), (NEVER - START, False)])
+def test_of_an_interval_all_that_was_told_since_the_time_before_counts(reported: int, *, fresh: bool) -> None:
     node = Node()
     rows = node.add(flags=PASSIVE)
-    node.columns.result_at[rows] = START + told
+    node.columns.result_at[rows] = START + reported
     seen = settle_due_results(node.lifecycle, rows, all_at(rows, 10 * SECOND), Instant(START + MINUTE + 10 * SECOND))
     assert (len(seen.fresh), len(seen.stale), len(seen.skips)) == (fresh, not fresh, 0)
     assert node.columns.nominal[rows] == START + 2 * MINUTE
@@ -132,7 +132,7 @@ def test_after_a_stop_what_can_still_come_is_still_expected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "stopped", "length", "missed"),
+    ("reported", "stopped", "length", "missed"),
     [
         (0, 20, 10, False),  # the next comes after the stop
         (0, 50, 20, True),  # it came at 60, while nobody listened
@@ -142,10 +142,10 @@ def test_after_a_stop_what_can_still_come_is_still_expected() -> None:
         (0, 605, 10, True),
     ],
 )
-def test_whose_sender_told_in_vain(told: int, stopped: int, length: int, *, missed: bool) -> None:
+def test_whose_sender_told_in_vain(reported: int, stopped: int, length: int, *, missed: bool) -> None:
     node = Node()
     rows = node.add(flags=PASSIVE)
-    node.columns.result_at[rows] = START + told * SECOND
+    node.columns.result_at[rows] = START + reported * SECOND
     since, now = Instant(START + stopped * SECOND), Instant(START + (stopped + length) * SECOND)
     assert result_was_missed(node.lifecycle, rows, all_at(rows, 15 * SECOND), since, now).tolist() == [missed]
 

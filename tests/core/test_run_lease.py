@@ -34,10 +34,10 @@ def test_the_durations_are_in_the_order_that_the_explored_clusters_have() -> Non
 
 
 def test_a_run_is_granted_to_one_worker_that_may_ask_again() -> None:
-    hand = granted_lease(RunLease(), "a", 5, 10)
-    assert hand == RunLease("a", 5, 10)
-    assert granted_lease(hand, "b", 6, 11) is None
-    assert granted_lease(hand, "a", 7, 12) == RunLease("a", 7, 12)
+    driven = granted_lease(RunLease(), "a", 5, 10)
+    assert driven == RunLease("a", 5, 10)
+    assert granted_lease(driven, "b", 6, 11) is None
+    assert granted_lease(driven, "a", 7, 12) == RunLease("a", 7, 12)
 
 
 def test_of_two_questions_the_later_one_counts_in_whatever_order_they_come() -> None:
@@ -57,15 +57,15 @@ def test_the_clock_of_another_worker_is_not_compared() -> None:
 def test_what_was_adopted_is_granted_to_nobody_and_is_its_workers_as_soon_as_that_tells() -> None:
     adopted = RunLease(renewed_at=3, adopted=True)
     assert granted_lease(adopted, "a", 5, 10) is None
-    hand = renewed_lease(adopted, "a", 10)
-    assert hand is not None
-    assert hand.worker == "a"
-    assert hand.renewed_at == 10
-    assert renewed_lease(hand, "b", 11) is None
+    driven = renewed_lease(adopted, "a", 10)
+    assert driven is not None
+    assert driven.worker == "a"
+    assert driven.renewed_at == 10
+    assert renewed_lease(driven, "b", 11) is None
     # Tidings from before it was begun, that come late.
-    assert not was_never_started(hand, "a", 5)
-    assert granted_lease(hand, "a", 12, 13) is None
-    assert granted_lease(hand, "b", 12, 13) is None
+    assert not was_never_started(driven, "a", 5)
+    assert granted_lease(driven, "a", 12, 13) is None
+    assert granted_lease(driven, "b", 12, 13) is None
 
 
 def test_only_its_worker_renews_a_run() -> None:
@@ -83,8 +83,8 @@ def test_a_run_is_lost_only_after_its_worker_has_ended_it(sent: int, on_its_way:
     """On one clock: the worker counts from when it sent, the node from when it answered."""
     answered = sent + on_its_way
     now = answered + later
-    for hand in (RunLease("a", sent, answered), RunLease(renewed_at=answered, adopted=True)):
-        if run_fate(hand, now) is RunFate.LOST:
+    for driven in (RunLease("a", sent, answered), RunLease(renewed_at=answered, adopted=True)):
+        if run_fate(driven, now) is RunFate.LOST:
             assert has_lease_expired(sent, now - RUN_LEASE_MARGIN)
 
 
@@ -96,9 +96,9 @@ def test_a_permission_that_is_good_is_of_a_run_that_need_not_end(asked: int, lat
 
 @given(times, times, times)
 def test_a_permission_is_taken_back_only_if_it_was_settled(asked: int, settled: int, now: int) -> None:
-    hand = RunLease("a", asked, now)
-    assert was_never_started(hand, "a", settled) == (asked <= settled)
-    assert not was_never_started(hand, "b", settled)
+    driven = RunLease("a", asked, now)
+    assert was_never_started(driven, "a", settled) == (asked <= settled)
+    assert not was_never_started(driven, "b", settled)
 
 
 @given(
@@ -109,16 +109,16 @@ def test_the_time_of_a_run_that_nobody_answers_for_goes_on_from_owner_to_owner(
     owners: list[tuple[int, int]], clock: int
 ) -> None:
     """Each counts on a clock of its own; the ways between them are what it is counted too short by."""
-    hand, silent, passed = RunLease("a", 5, clock), 0, 0
+    driven, silent, passed = RunLease("a", 5, clock), 0, 0
     for held, way in owners:
         now = clock + held
-        assert run_fate(hand, now) is (
+        assert run_fate(driven, now) is (
             RunFate.LOST if silent + held >= RUN_LEASE_DURATION + RUN_LEASE_MARGIN else RunFate.STAY
         )
-        silent, passed, clock = unanswered_for(hand, now), passed + held + way, 7 * clock + way
-        hand = adopted_lease(silent, clock)
+        silent, passed, clock = unanswered_for(driven, now), passed + held + way, 7 * clock + way
+        driven = adopted_lease(silent, clock)
         assert silent <= passed
-    assert run_fate(hand, clock + RUN_LEASE_DURATION + RUN_LEASE_MARGIN - silent) is RunFate.LOST
+    assert run_fate(driven, clock + RUN_LEASE_DURATION + RUN_LEASE_MARGIN - silent) is RunFate.LOST
 
 
 def test_of_a_run_that_no_worker_may_have_nothing_is_counted() -> None:

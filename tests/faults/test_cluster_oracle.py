@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import cluster_oracle
 import pytest
-from cluster_oracle import Books, Sighting
+from cluster_oracle import ClusterRecords, Sighting
 from run_oracle import Evidence, Line, Run, Skip, Task
 
 SECOND = 1_000_000
@@ -77,7 +77,7 @@ class Draft:
         ]
         evidence = Evidence(self.lines, tasks, {"one": 1}, [])
         known = len(self.lines) if self.known is None else self.known
-        return cluster_oracle.findings(Books(evidence, known, self.sightings, at(62)), is_timed=True)
+        return cluster_oracle.findings(ClusterRecords(evidence, known, self.sightings, at(62)), is_timed=True)
 
 
 def _definition(phase: int) -> dict[str, object]:

@@ -15,7 +15,7 @@ BEGIN = 1_800_000_000 * SECOND
 """A multiple of an hour: 08:00:00 of some day."""
 
 
-class Books:
+class StoreAndLog:
     """A store and a log of ten seconds: `a` ran, was lost and made up for; `b` blinks; `c` and `d` share a limit."""
 
     def __init__(self, folder: Path) -> None:
@@ -125,8 +125,8 @@ def _iso(second: float) -> str:
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Iterator[Books]:
-    made = Books(tmp_path)
+def records(tmp_path: Path) -> Iterator[StoreAndLog]:
+    made = StoreAndLog(tmp_path)
     assert made.findings == []
     yield made
     made.close()
@@ -160,51 +160,51 @@ def books(tmp_path: Path) -> Iterator[Books]:
         ("UPDATE tasks SET created = {3} WHERE number = 1", "no node has ever taken it up"),
     ],
 )
-def test_a_store_that_is_wrong_is_found(books: Books, cooked: str, found: str) -> None:
-    books.change(cooked.format(*[BEGIN + second * SECOND for second in range(12)]))
-    assert any(found in finding for finding in books.findings)
+def test_a_store_that_is_wrong_is_found(records: StoreAndLog, cooked: str, found: str) -> None:
+    records.change(cooked.format(*[BEGIN + second * SECOND for second in range(12)]))
+    assert any(found in finding for finding in records.findings)
 
 
-def test_a_run_that_began_twice_is_found(books: Books) -> None:
-    books.repeat("start", "a", 4)
-    assert any("began 2 times" in finding for finding in books.findings)
+def test_a_run_that_began_twice_is_found(records: StoreAndLog) -> None:
+    records.repeat("start", "a", 4)
+    assert any("began 2 times" in finding for finding in records.findings)
 
 
-def test_a_run_that_nobody_claimed_is_found(books: Books) -> None:
-    books.say("start", "a", 4.7)
-    assert any("the store does not know" in finding for finding in books.findings)
+def test_a_run_that_nobody_claimed_is_found(records: StoreAndLog) -> None:
+    records.say("start", "a", 4.7)
+    assert any("the store does not know" in finding for finding in records.findings)
 
 
-def test_a_run_that_is_said_to_have_ended_and_did_not_is_found(books: Books) -> None:
-    books.cut("end", "a", 4)
-    assert any("did not end" in finding for finding in books.findings)
+def test_a_run_that_is_said_to_have_ended_and_did_not_is_found(records: StoreAndLog) -> None:
+    records.cut("end", "a", 4)
+    assert any("did not end" in finding for finding in records.findings)
 
 
-def test_an_overlap_is_found_by_the_order_of_lines(books: Books) -> None:
-    books.move("end", "a", 4, behind=("start", "a", 5))
-    assert any("had ended" in finding for finding in books.findings)
+def test_an_overlap_is_found_by_the_order_of_lines(records: StoreAndLog) -> None:
+    records.move("end", "a", 4, behind=("start", "a", 5))
+    assert any("had ended" in finding for finding in records.findings)
 
 
-def test_an_overlap_is_found_by_what_a_run_met(books: Books) -> None:
-    books.say("overlap", "a", 4)
-    assert any("met another that still lived" in finding for finding in books.findings)
+def test_an_overlap_is_found_by_what_a_run_met(records: StoreAndLog) -> None:
+    records.say("overlap", "a", 4)
+    assert any("met another that still lived" in finding for finding in records.findings)
 
 
-def test_a_crowd_is_found_by_the_order_of_lines(books: Books) -> None:
-    books.move("end", "c", 4, behind=("start", "d", 5))
-    assert any("run 2 of at most 1" in finding for finding in books.findings)
+def test_a_crowd_is_found_by_the_order_of_lines(records: StoreAndLog) -> None:
+    records.move("end", "c", 4, behind=("start", "d", 5))
+    assert any("run 2 of at most 1" in finding for finding in records.findings)
 
 
-def test_a_crowd_is_found_by_what_a_run_met(books: Books) -> None:
-    books.say("crowded", "c", 4, "one")
-    assert any("no room under 'one'" in finding for finding in books.findings)
+def test_a_crowd_is_found_by_what_a_run_met(records: StoreAndLog) -> None:
+    records.say("crowded", "c", 4, "one")
+    assert any("no room under 'one'" in finding for finding in records.findings)
 
 
-def test_accounts_that_end_before_the_last_node_are_found(books: Books) -> None:
-    books.ask("taken-up", str(BEGIN + 15 * SECOND), 15)
-    assert any("accounts end at" in finding for finding in books.findings)
+def test_accounts_that_end_before_the_last_node_are_found(records: StoreAndLog) -> None:
+    records.ask("taken-up", str(BEGIN + 15 * SECOND), 15)
+    assert any("accounts end at" in finding for finding in records.findings)
 
 
-def test_a_run_after_the_removal_is_found(books: Books) -> None:
-    books.ask("removed", "a", 8.5)
-    assert any("was claimed after the removal" in finding for finding in books.findings)
+def test_a_run_after_the_removal_is_found(records: StoreAndLog) -> None:
+    records.ask("removed", "a", 8.5)
+    assert any("was claimed after the removal" in finding for finding in records.findings)

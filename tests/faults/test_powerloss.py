@@ -33,22 +33,22 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[CrashingNode]:
+def crashing(tmp_path: Path) -> Iterator[CrashingNode]:
     one = CrashingNode(tmp_path, durability="full")
     yield one
     one.close()
 
 
-def preloaded(library: Path, house: CrashingNode, **more: str) -> dict[str, str]:
-    return {"LD_PRELOAD": str(library), "POWERLOSS_DATABASE": str(house.database), **more}
+def preloaded(library: Path, crashing: CrashingNode, **more: str) -> dict[str, str]:
+    return {"LD_PRELOAD": str(library), "POWERLOSS_DATABASE": str(crashing.database), **more}
 
 
-def come_back(house: CrashingNode, chance: random.Random) -> None:
+def come_back(crashing: CrashingNode, chance: random.Random) -> None:
     """The machine is booted again: every process is gone, and files have what the disk has."""
-    eventually(lambda: not house.running(), "no run is left")
+    eventually(lambda: not crashing.running(), "no run is left")
     survivors = chance.choice([0.0, 0.0, 0.5])
     for suffix in ("", "-wal", "-journal"):
-        path = house.database.with_name(house.database.name + suffix)
+        path = crashing.database.with_name(crashing.database.name + suffix)
         disk = path.with_name(f"{path.name}.disk")
         if not disk.exists():
             path.unlink(missing_ok=True)
@@ -60,22 +60,22 @@ def come_back(house: CrashingNode, chance: random.Random) -> None:
                 content[at : at + SECTOR] = cached[at : at + SECTOR][: len(content) - at]
         path.write_bytes(content)
         disk.write_bytes(content)
-    house.database.with_name(house.database.name + "-shm").unlink(missing_ok=True)
+    crashing.database.with_name(crashing.database.name + "-shm").unlink(missing_ok=True)
 
 
 def test_what_is_not_synced_is_gone(library: Path, tmp_path: Path) -> None:
     """The library can fail: with durability "normal" a commit is not synced, and such a power loss forgets it."""
-    house = CrashingNode(tmp_path)
+    crashing = CrashingNode(tmp_path)
     try:
-        house.start(environment=preloaded(library, house))
-        eventually(lambda: len(house.running()) > 2, "it runs")
-        house.kill()
-        before = (tmp_path / "house.db-wal").read_bytes()
-        come_back(house, random.Random(0))
-        path = tmp_path / "house.db-wal"
+        crashing.start(environment=preloaded(library, crashing))
+        eventually(lambda: len(crashing.running()) > 2, "it runs")
+        crashing.kill()
+        before = (tmp_path / "evenbeat.db-wal").read_bytes()
+        come_back(crashing, random.Random(0))
+        path = tmp_path / "evenbeat.db-wal"
         assert not path.exists() or len(path.read_bytes()) < len(before)
     finally:
-        house.close()
+        crashing.close()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -84,36 +84,36 @@ def test_the_power_goes_within_a_large_checkpoint_while_more_is_committed(
 ) -> None:
     """Hundreds of commits a second go on while what was committed before is moved from the log to the database."""
     chance = random.Random(seed)
-    house = CrashingNode(tmp_path, durability="full", load=LOAD)
+    crashing = CrashingNode(tmp_path, durability="full", load=LOAD)
     try:
         for _ in range(ROUNDS if IS_FULL else 1):
             at = {"POWERLOSS_CHECKPOINT": str(chance.choice([2, 3, 5]))}
-            house.start(checkpoints=4 * LOAD, environment=preloaded(library, house, **at))
-            house.wait_for_crash()
-            come_back(house, chance)
-        house.start(checkpoints=4 * LOAD)
-        house.live_on()
-        house.stop()
-        assert house.findings() == []
+            crashing.start(checkpoints=4 * LOAD, environment=preloaded(library, crashing, **at))
+            crashing.wait_for_crash()
+            come_back(crashing, chance)
+        crashing.start(checkpoints=4 * LOAD)
+        crashing.live_on()
+        crashing.stop()
+        assert crashing.findings() == []
     finally:
-        house.close()
+        crashing.close()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("where", ["anywhere", "POWERLOSS_COMMIT", "POWERLOSS_CHECKPOINT"])
-def test_the_power_goes(house: CrashingNode, library: Path, where: str, seed: int) -> None:
+def test_the_power_goes(crashing: CrashingNode, library: Path, where: str, seed: int) -> None:
     chance = random.Random(f"{where} {seed}")
     for _ in range(ROUNDS):
         at = {} if where == "anywhere" else {where: str(chance.choice([3, 5, 8, 13, 21]))}
-        house.start(checkpoints=20, environment=preloaded(library, house, **at))
-        house.force("rare", "plain0")
+        crashing.start(checkpoints=20, environment=preloaded(library, crashing, **at))
+        crashing.force("rare", "plain0")
         if where == "anywhere":
             time.sleep(chance.uniform(0.0, 2.0))
-            house.kill()
+            crashing.kill()
         else:
-            house.wait_for_crash()
-        come_back(house, chance)
-    house.start(checkpoints=20)
-    house.live_on()
-    house.stop()
-    assert house.findings() == []
+            crashing.wait_for_crash()
+        come_back(crashing, chance)
+    crashing.start(checkpoints=20)
+    crashing.live_on()
+    crashing.stop()
+    assert crashing.findings() == []

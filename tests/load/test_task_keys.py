@@ -103,7 +103,7 @@ def test_a_task_can_be_given_any_other_schedule_and_any_other_work(old: dict[str
     assert (task.job.command, task.job.function) == (wanted.job.command, wanted.job.function)
 
 
-def test_another_interval_leaves_the_phase_to_the_desk_but_another_label_does_not() -> None:
+def test_another_interval_leaves_the_phase_to_the_task_admin_but_another_label_does_not() -> None:
     table = {"every": "5m", "phase": "7s", "command": ["true"]}
     assert "phase" not in change_table(table, {"every": "10m"})
     assert change_table(table, {"labels.team": "web"})["phase"] == "7s"

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from evenbeat.load.config import BadFileError, Durability, NodeSettings
-from evenbeat.load.toml import load_toml, parse_toml
+from evenbeat.load.files import load_file, load_parsed_file
+from evenbeat.load.toml import parse_toml
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Backlog, Days, Hash, Job, Missed, Schedule, Spread, Task
 
 GOOD = """
@@ -175,23 +176,23 @@ def test_all_problems_of_a_file_are_reported_at_once() -> None:
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match="No such file"):
-        load_toml(tmp_path / "none.toml")
+        load_file(tmp_path / "none.toml")
     latin = tmp_path / "latin.toml"
     latin.write_bytes(b'[tasks."caf\xe9"]\n')
     with pytest.raises(BadFileError, match=r"not UTF-8 text .* at byte 11"):
-        load_toml(latin)
+        load_file(latin)
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenbeat.load.read_text.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("evenbeat.load.files.MAX_FILE_BYTES", 10)
     file = tmp_path / "large.toml"
     file.write_text('[tasks.a]\nevery = "1h"\n')
     with pytest.raises(BadFileError, match="larger than"):
-        load_toml(file)
+        load_file(file)
 
 
 def test_the_example_file_is_good() -> None:
-    config = load_toml(Path(__file__).parents[2] / "examples" / "checks.toml")
+    config = load_file(Path(__file__).parents[2] / "examples" / "checks.toml")
     assert {task.name for task in config.tasks} >= {"web", "report"}
     assert next(task for task in config.tasks if task.name == "backup").schedule.every == 6 * HOUR
 
@@ -343,7 +344,7 @@ def test_what_python_cannot_read_is_a_problem_like_any_other(text: str, message:
 def test_a_mark_of_byte_order_is_no_problem(tmp_path: Path) -> None:
     file = tmp_path / "bom.toml"
     file.write_bytes(b'\xef\xbb\xbf[tasks.a]\nevery = "1h"\n')
-    assert len(load_toml(file).tasks) == 1
+    assert len(load_parsed_file(file, must_run=False).config.tasks) == 1
 
 
 def test_pipes_devices_and_folders_are_not_read(tmp_path: Path) -> None:
@@ -351,4 +352,4 @@ def test_pipes_devices_and_folders_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/zero"), tmp_path):
         with pytest.raises(BadFileError, match="not a regular file"):
-            load_toml(path)
+            load_file(path)

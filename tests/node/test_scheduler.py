@@ -14,11 +14,11 @@ from live_node import LiveNode
 from waiting import PATIENCE, eventually
 
 from evenbeat.client.database import open_client
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import BadFileError
 from evenbeat.load.parse_process import SUBPROCESS_FROM_BYTES
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid, Outcome
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
 from evenbeat.node.scheduler import Scheduler
@@ -51,8 +51,8 @@ LONG = '[tasks.long]\nevery = "1d"\ntimebox = "1h"\ncommand = ["sleep", "{}"]\n'
 
 
 def forced(node: LiveNode, name: str) -> None:
-    with node.door() as door:
-        door.run_now([name], wait=False)
+    with node.client() as client:
+        client.run_now([name], wait=False)
     eventually(lambda: node.runs(name))
 
 
@@ -154,8 +154,8 @@ def test_a_function_can_stop_the_node_when_it_has_ended(database: Path, tmp_path
 def test_a_check_that_is_a_function_says_its_state(database: Path, tmp_path: Path) -> None:
     module = write(tmp_path / "mod.py", 'def disk(run):\n    return 2, "full"\n')
     file = write(tmp_path / "a.toml", f'[checks.disk]\nevery = "1d"\nfunction = "{module}:disk"\n')
-    with LiveNode(database, files=(file,)) as node, node.door() as door:
-        (ended,) = door.run_now(["disk"], wait=True)
+    with LiveNode(database, files=(file,)) as node, node.client() as client:
+        (ended,) = client.run_now(["disk"], wait=True)
     assert (ended.outcome, ended.status, ended.output) == ("failed", 2, "full\n")
     assert condition(database, "disk").state == 2
 
@@ -182,12 +182,12 @@ def test_a_large_file_is_read_by_a_live_node_too(database: Path, tmp_path: Path)
     file = write(tmp_path / "a.toml", LONG.format(1))
     with LiveNode(database, files=(file,)) as node:
         write(file, "#" * SUBPROCESS_FROM_BYTES + "\n" + LONG.format(2) + LONG.format(3).replace("long", "other"))
-        with node.door() as door:
-            changed = door.apply([file])
+        with node.client() as client:
+            changed = client.apply([file])
         assert ([e.task.name for e in changed.changed], [e.task.name for e in changed.created]) == (["long"], ["other"])
         write(file, "#" * SUBPROCESS_FROM_BYTES + "\n[tasks.long]\nevery = 'never'\n")
-        with node.door() as door, pytest.raises(Invalid, match=r"a\.toml:3:10: "):
-            door.apply([file])
+        with node.client() as client, pytest.raises(Invalid, match=r"a\.toml:3:10: "):
+            client.apply([file])
 
 
 def test_a_database_that_has_a_node_gets_no_second_one(database: Path) -> None:
@@ -205,8 +205,8 @@ def test_a_bad_file_keeps_a_node_from_starting_and_leaves_nothing_behind(databas
 
 def test_a_node_that_cannot_listen_does_not_leave_its_workers_behind(database: Path) -> None:
     socket_path(database).mkdir()
-    living = LiveNode(database)
-    with pytest.raises(OSError, match="Is a directory"), living:
+    live_node = LiveNode(database)
+    with pytest.raises(OSError, match="Is a directory"), live_node:
         pass
     assert not is_node_running(database)
 
@@ -247,8 +247,8 @@ def test_a_reload_moves_no_phase_and_stops_nothing(database: Path, tmp_path: Pat
     try:
         assert node.stdout is not None
         assert node.stdout.readline() == "ready\n"
-        with open_client(database, "ana") as door:
-            door.run_now(["long"], wait=False)
+        with open_client(database, "ana") as client:
+            client.run_now(["long"], wait=False)
         eventually(lambda: condition(database, "long").running_since)
         before = [condition(database, f"t{i}").next_run for i in range(10)]
         write(file, many + LONG.format(600) + '[tasks.new]\nevery = "1h"\ncommand = ["true"]\n')
@@ -258,8 +258,8 @@ def test_a_reload_moves_no_phase_and_stops_nothing(database: Path, tmp_path: Pat
         assert condition(database, "long").running_since is not None
         write(file, "[tasks\n")
         node.send_signal(signal.SIGHUP)
-        with open_client(database, "ana") as door:
-            status = door.status()
+        with open_client(database, "ana") as client:
+            status = client.status()
         assert status is not None
         assert (status.tasks, status.pending) == (12, 1)
         node.send_signal(signal.SIGTERM)
@@ -281,10 +281,10 @@ def exists(database: Path, name: str) -> bool:
 def test_a_period_that_changes_moves_its_tasks_in_the_store_too(database: Path, tmp_path: Path) -> None:
     text = '[periods.p]\nranges = ["{}"]\n[tasks.a]\nevery = "1m"\nperiod = "p"\ncommand = ["noop"]\n'
     file = write(tmp_path / "a.toml", text.format("2040-01-01"))
-    with LiveNode(database, files=(file,)) as node, node.door() as door:
+    with LiveNode(database, files=(file,)) as node, node.client() as client:
         far = condition(database, "a").next_run
         write(file, text.format("2041-01-01"))
-        door.apply([file])
+        client.apply([file])
         farther = condition(database, "a").next_run
     assert far is not None
     assert farther is not None
@@ -298,7 +298,7 @@ def test_changes_are_taken_over_in_the_order_in_which_they_were_made(database: P
         done = threading.Event()
 
         def look() -> None:
-            # The desk was used from other threads; nobody has taken over anything yet.
+            # The task administration was used from other threads; nobody has taken over anything yet.
             node.node.apply_changes()
             seen.append(len(node.node.tasks.all_rows()))
             done.set()

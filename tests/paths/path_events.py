@@ -105,7 +105,7 @@ class Way(StrEnum):
     """How a change is made. All ways lead to the same timetable."""
 
     BY_HAND = "by hand"
-    """At the desk of the live node, or on the database of one that is stopped."""
+    """By the live node, or on the database of one that is stopped."""
     FILE = "in a file"
     RESTART = "while stopped"
     """The node is stopped, the change is made on its database, and the node is started, all in the same instant. If it
@@ -165,21 +165,21 @@ def change(world: World, event: Event, way: Way) -> None:
     match event:
         case Edit(name, keys):
             edit_keys(world, name, keys)
-            make_change(world, way, lambda desk: desk.set(name, world.task(name), "ana"))
+            make_change(world, way, lambda admin: admin.set(name, world.task(name), "ana"))
         case Pause(name, paused):
             (world.paused.add if paused else world.paused.discard)(name)
             way = {Way.FILE: Way.BY_HAND, Way.FILE_RESTART: Way.RESTART}.get(way, way)
-            make_change(world, way, lambda desk: desk.pause(Filter(names=(name,)), "ana", paused=paused))
+            make_change(world, way, lambda admin: admin.pause(Filter(names=(name,)), "ana", paused=paused))
         case Hours(ranges):
             world.period = Period(ranges=ranges)
-            make_change(world, way, lambda desk: desk.set_periods({PERIOD: world.period}, "file:one", "ana"))
+            make_change(world, way, lambda admin: admin.set_periods({PERIOD: world.period}, "file:one", "ana"))
         case Remove(name, in_file):
             world.gone.add(name)
             way = Way.FILE if in_file else way
-            make_change(world, way, lambda desk: desk.remove(Filter(names=(name,)), "ana"))
+            make_change(world, way, lambda admin: admin.remove(Filter(names=(name,)), "ana"))
         case Become(name):
             world.checks ^= {name}
-            make_change(world, way, lambda desk: desk.set(name, world.task(name), "ana"))
+            make_change(world, way, lambda admin: admin.set(name, world.task(name), "ana"))
         case Return(name):
             world.gone.discard(name)
             world.apply()
@@ -210,7 +210,7 @@ def make_change(world: World, way: Way, by_hand: Callable[[TaskAdmin], ChangeRes
         if way in (Way.FILE, Way.FILE_RESTART):
             world.apply()
         else:
-            by_hand(world.desk())
+            by_hand(world.admin())
             world.learn()
 
     match way:
@@ -229,7 +229,7 @@ def make_change(world: World, way: Way, by_hand: Callable[[TaskAdmin], ChangeRes
         case Way.ELSEWHERE:
             world.elsewhere(by_hand)
         case Way.KILLED:
-            by_hand(world.other_desk())
+            by_hand(world.other_admin())
             if is_up:
                 world.kill()
                 world.start()

@@ -19,7 +19,7 @@ SLACK = 3 * SECOND
 """What may run now runs within this."""
 
 
-class Moment(NamedTuple):
+class StateAfterStep(NamedTuple):
     """How everything is after a step of the history."""
 
     at: int
@@ -53,12 +53,12 @@ class Skipped(NamedTuple):
     kind: str
 
 
-class Life(NamedTuple):
+class TaskHistory(NamedTuple):
     """Everything about one task."""
 
     name: str
     is_check: bool
-    moments: Sequence[Moment]
+    moments: Sequence[StateAfterStep]
     ran: Sequence[Ran]
     skipped: Sequence[Skipped]
     in_the_way: Sequence[tuple[int, int]] = ()
@@ -84,11 +84,11 @@ class _Then(NamedTuple):
 class Oracle:
     """Looks at one task from its creation to the end."""
 
-    def __init__(self, life: Life) -> None:
-        self.life = life
-        self.ran = life.ran
+    def __init__(self, task_history: TaskHistory) -> None:
+        self.task_history = task_history
+        self.ran = task_history.ran
         self.problems: list[str] = []
-        self.then = [_then(moment, life.name) for moment in life.moments]
+        self.then = [_then(moment, task_history.name) for moment in task_history.moments]
         """The first is how it was created."""
         self.until = self.then[-1].at
         self.expected: dict[int, int] = {}
@@ -97,7 +97,7 @@ class Oracle:
             if following.at > now.at:
                 self.expected |= dict.fromkeys(nominal_times(now.keys, now.hours, now.at, following.at), i)
         self._times = sorted(self.expected)
-        self._claimed = [ran.at for ran in life.ran]
+        self._claimed = [ran.at for ran in task_history.ran]
 
     def judge(self) -> list[str]:
         """What is wrong; nothing, one hopes."""
@@ -108,7 +108,7 @@ class Oracle:
         return self.problems
 
     def _bad(self, what: str, t: int) -> None:
-        self.problems.append(f"{self.life.name}: {what} at {_show(t)}")
+        self.problems.append(f"{self.task_history.name}: {what} at {_show(t)}")
 
     def _during(self, step: int) -> tuple[_Then, _Then]:
         """Before and after a step."""
@@ -123,7 +123,7 @@ class Oracle:
                 if ran.nominal not in self.expected:
                     self._bad(f"a run ({ran.kind}) at no nominal time", ran.nominal)
                 accounts[ran.nominal] += 1
-        for skipped in self.life.skipped:
+        for skipped in self.task_history.skipped:
             if skipped.kind != "grid":
                 continue
             within = self._times[bisect_left(self._times, skipped.first) : bisect_right(self._times, skipped.last)]
@@ -181,7 +181,7 @@ class Oracle:
 
     def _is_running(self, t: int) -> bool:
         """Was something claimed or running then, or just before, this task or one that may be in its way?"""
-        if any(began <= t <= ended for began, ended in self.life.in_the_way):
+        if any(began <= t <= ended for began, ended in self.task_history.in_the_way):
             return True
         before = self.ran[: bisect_right(self._claimed, t)]
         return any(ran.ended is None or t <= ran.ended for ran in before[-2:])
@@ -216,7 +216,7 @@ class Oracle:
             if before.may_run(start) and not self._is_running(start) and self._was_to_come(start) and not made[start]:
                 self._bad("start_at did not run", start)
         firsts = [ran for ran in self.ran if ran.kind == "first"]
-        if len(firsts) > self.life.is_check:
+        if len(firsts) > self.task_history.is_check:
             self._bad("a first run too many", firsts[-1].at)
 
     def _was_to_come(self, start: int) -> bool:
@@ -231,7 +231,7 @@ class Oracle:
         by_step: dict[int, list[Ran]] = {}
         for ran in self.ran:
             by_step.setdefault(ran.step, []).append(ran)
-        closed = {s.step for s in self.life.skipped if s.kind == "catch-up" and self._is_closed(s)}
+        closed = {s.step for s in self.task_history.skipped if s.kind == "catch-up" and self._is_closed(s)}
         for step, after in enumerate(self.then):
             before = self.then[max(step - 1, 0)]
             if before.is_up and not after.is_up:
@@ -260,8 +260,8 @@ class Oracle:
                 soft = ran.is_soft and ran.ended is not None and self._retry(before) > 0
                 if ran.outcome == "lost":
                     break
-            if edited or not self.life.is_check:
-                soft = soft and self.life.is_check and self._retry(after) > 0
+            if edited or not self.task_history.is_check:
+                soft = soft and self.task_history.is_check and self._retry(after) > 0
 
     def _until_made_up(self, since: int) -> int:
         """A run on the grid that comes soon enough stands for what is owed."""
@@ -299,7 +299,7 @@ class Oracle:
         return must, bool(missed) or lost
 
 
-def _then(moment: Moment, name: str) -> _Then:
+def _then(moment: StateAfterStep, name: str) -> _Then:
     keys = moment.keys[name]
     start = keys.get("start_at")
     return _Then(

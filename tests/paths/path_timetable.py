@@ -10,15 +10,17 @@ Line = tuple[object, ...]
 def timetable(world: World, name: str) -> list[Line]:
     """In the order of nominal times; ranges of skips that follow each other for one reason are one."""
     lines: list[tuple[int, int, Line]] = [
-        (ran.nominal, 1, ("ran", ran.kind.word, ran.nominal / SECOND)) for ran in world.diary.ran if ran.task == name
+        (ran.nominal, 1, ("ran", ran.kind.word, ran.nominal / SECOND)) for ran in world.history.ran if ran.task == name
     ]
     lines += [
         (s.first, 1, ("refused", s.kind.word, s.first / SECOND, s.reason))
-        for s in world.diary.skipped
+        for s in world.history.skipped
         if s.task == name and s.kind is not RunKind.GRID
     ]
-    skipped = [s for s in world.diary.skipped if s.task == name and s.kind is RunKind.GRID]
-    runs = [ran.nominal for ran in world.diary.ran if ran.task == name and ran.kind in (RunKind.GRID, RunKind.CATCH_UP)]
+    skipped = [s for s in world.history.skipped if s.task == name and s.kind is RunKind.GRID]
+    runs = [
+        ran.nominal for ran in world.history.ran if ran.task == name and ran.kind in (RunKind.GRID, RunKind.CATCH_UP)
+    ]
     lines += [
         (s.first, 0, ("skipped", s.reason, s.first / SECOND, s.last / SECOND, s.times)) for s in merged(skipped, runs)
     ]

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from hand_driven_node import VirtualLoop
 from msgspec.structs import replace
-from path_oracle import Life, Moment
 from path_oracle import Ran as RanOracle
 from path_oracle import Skipped as SkippedOracle
+from path_oracle import StateAfterStep, TaskHistory
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
 from evenbeat.node.answers.task_state import next_run_time
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.restart import StoredTasks, restore_all_tasks, restore_partitions
 from evenbeat.node.loop.starter import CLAIM_AHEAD
 from evenbeat.node.options import NodeOptions
@@ -113,7 +113,7 @@ class Behaviour:
 
 
 @dataclass
-class Diary:
+class StoredHistory:
     """All that was kept in the store, in order."""
 
     ran: list[Ran] = field(default_factory=list)
@@ -153,10 +153,10 @@ class _Scheduler(Scheduler):
         cursors = self.store.cursors([entry.number for entry in entries])
         self.turns.token = before.turns.token + (1 << 32)
         stored = StoredTasks(entries, progress, cursors, [], list(self.store.open_problems()))
-        batch, running = restore_partitions(self.tasks, self.turns, stored, self.clock.now())
-        self.turns.adopt(running)
+        now = self.clock.now()
+        batch, running = restore_partitions(self.tasks, self.turns, stored, now)
         self.is_up = True
-        self.turns.record(batch)
+        self.turns.take_over(batch, running, now)
 
     def come_up_without_a_trace(self, world: "World") -> None:
         self._wire(world)
@@ -198,7 +198,7 @@ class World:
         self.begins = begins
         self.store = store
         self.store.on_batch = self._kept
-        self.diary = Diary()
+        self.history = StoredHistory()
         self.now: int = begins
         self.loop = _a_loop()
         self.keys: dict[str, dict[str, Any]] = {}
@@ -214,7 +214,7 @@ class World:
         self.node: _Scheduler | None = None
         self.paused: set[str] = set()
         self.gone: set[str] = set()
-        self.moments: list[Moment] = []
+        self.moments: list[StateAfterStep] = []
         self.no_turns = False
         """The node is up, but has not begun."""
 
@@ -246,7 +246,7 @@ class World:
 
     def _kept(self, batch: Batch) -> None:
         name, step = self._name, len(self.moments)
-        d = self.diary
+        d = self.history
         d.ended += [Ended(name(f.task), f.outcome, f.state, f.hard, f.flapping, f.ended, step) for f in batch.finishes]
         d.skipped += [Skipped(name(s.task), s.first, s.last, s.times, s.reason, s.at, step) for s in batch.skips]
         refused = [
@@ -386,11 +386,11 @@ class World:
 
     # Changes
 
-    def desk(self) -> TaskAdmin:
+    def admin(self) -> TaskAdmin:
         """Of the live node, or on a database whose node is stopped."""
-        return self.node.admin if self.node is not None else self.other_desk()
+        return self.node.admin if self.node is not None else self.other_admin()
 
-    def other_desk(self) -> TaskAdmin:
+    def other_admin(self) -> TaskAdmin:
         """Of a program that has no node, or of another node."""
         return TaskAdmin(self.store, lambda: Instant(self.now))
 
@@ -412,36 +412,36 @@ class World:
 
     def apply(self) -> None:
         """The files as they are now."""
-        self.desk().apply_configs(self.configs(), "ana")
+        self.admin().apply_configs(self.configs(), "ana")
         self.learn()
 
     def set(self, name: str) -> None:
         """The task as it is now, by hand."""
-        self.desk().set(name, self.task(name), "ana")
+        self.admin().set(name, self.task(name), "ana")
         self.learn()
 
     def pause(self, name: str, *, paused: bool) -> None:
-        self.desk().pause(Filter(names=(name,)), "ana", paused=paused)
+        self.admin().pause(Filter(names=(name,)), "ana", paused=paused)
         self.learn()
 
     def set_period(self) -> None:
-        self.desk().set_periods({PERIOD: self.period}, FILES[0], "ana")
+        self.admin().set_periods({PERIOD: self.period}, FILES[0], "ana")
         self.learn()
 
     def force(self, name: str) -> None:
         if self.node is not None:
-            self.node.force(self.node.admin.select_forced([name], "ana"))
+            self.node.live.force(self.node.admin.select_forced([name], "ana"))
             self.turn()
 
     def learn(self) -> None:
-        """The live node, if there is one, knows of what its desk has done."""
+        """The live node, if there is one, takes over what its task administration has changed."""
         if self.node is not None:
             self.node.apply_changes()
             self.turn()
 
     def elsewhere(self, change: Callable[[TaskAdmin], ChangeResult]) -> None:
         """Another node changes something, and ours hears of it."""
-        changed = change(self.other_desk())
+        changed = change(self.other_admin())
         assert self.node is not None
         self.node.learn_of(changed)
         self.turn()
@@ -452,11 +452,11 @@ class World:
         """For the oracle: how everything is from now on."""
         self._learn_names()  # of tasks that are removed before anything is recorded of them
         keys = {name: dict(keys) for name, keys in self.keys.items()}
-        self.moments.append(Moment(self.now, self.is_up, keys, frozenset(self.paused), self.period.ranges))
+        self.moments.append(StateAfterStep(self.now, self.is_up, keys, frozenset(self.paused), self.period.ranges))
 
-    def life(self, name: str) -> Life:
+    def task_history(self, name: str) -> TaskHistory:
         """For the oracle: all that is known of a task."""
-        ended = [e for e in self.diary.ended if e.task == name]
+        ended = [e for e in self.history.ended if e.task == name]
         ran = [
             RanOracle(
                 r.step,
@@ -468,30 +468,30 @@ class World:
                 i < len(ended) and not ended[i].hard,
                 ended[i].step if i < len(ended) else None,
             )
-            for i, r in enumerate(r for r in self.diary.ran if r.task == name)
+            for i, r in enumerate(r for r in self.history.ran if r.task == name)
         ]
         skipped = [
             SkippedOracle(s.step, s.first, s.last, s.times, s.reason, s.at, s.kind.word)
-            for s in self.diary.skipped
+            for s in self.history.skipped
             if s.task == name
         ]
-        return Life(name, name in self.checks, self.moments, ran, skipped, self.in_the_way(name))
+        return TaskHistory(name, name in self.checks, self.moments, ran, skipped, self.in_the_way(name))
 
     def in_the_way(self, name: str) -> list[tuple[int, int]]:
         """When runs of others that may share its limit began and ended."""
         sharing = {other for other in self.keys if any("limit" in m.keys[other] for m in self.moments)}
         found = []
         for other in sharing - {name} if name in sharing else ():
-            ended = [end.at for end in self.diary.ended if end.task == other]
-            began = [ran.at for ran in self.diary.ran if ran.task == other]
+            ended = [end.at for end in self.history.ended if end.task == other]
+            began = [ran.at for ran in self.history.ran if ran.task == other]
             found += list(zip(began, [*ended, self.now][: len(began)], strict=True))
         return found
 
     def entry(self, name: str) -> Entry:
-        return self.other_desk().find_or_raise(name)
+        return self.other_admin().find_or_raise(name)
 
-    def told(self) -> list[object]:
-        """All that the store tells of tasks and their runs; without what each store numbers in its own way."""
+    def contents(self) -> list[object]:
+        """Everything that the store holds about tasks and their runs, without the numbers that each store gives."""
         found: list[object] = []
         for name in self.keys:
             number = self.entry(name).number

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import pytest
 from path_events import Beginning, Behave, Detour, Edit, Event, Pass, Pause, Start, Step, Stop
 from path_model import SECOND
-from path_oracle import Life, Oracle, Ran
+from path_oracle import Oracle, Ran, TaskHistory
 from path_stores import memory
 from path_world import T0, WatchedMemory
 from test_same_timetable import KNOWN, must_be_the_same, played
@@ -22,48 +22,55 @@ EVENTS: list[Event] = [
 HISTORY = [Step(event) for event in EVENTS]
 
 
-def book() -> Life:
-    return played(BEGINNING, HISTORY, WatchedMemory(), straight=True).life("a")
+def book() -> TaskHistory:
+    return played(BEGINNING, HISTORY, WatchedMemory(), straight=True).task_history("a")
 
 
-def without(life: Life, is_gone: Callable[[Ran], bool]) -> Life:
-    return life._replace(ran=[ran for ran in life.ran if not is_gone(ran)])
+def without(task_history: TaskHistory, is_gone: Callable[[Ran], bool]) -> TaskHistory:
+    return task_history._replace(ran=[ran for ran in task_history.ran if not is_gone(ran)])
 
 
-def cooked(life: Life) -> Iterator[tuple[str, Life]]:
-    grid = [ran for ran in life.ran if ran.kind == "grid"]
-    (catch_up,) = (ran for ran in life.ran if ran.kind == "catch-up")
-    yield "accounted for 0 times", without(life, lambda ran: ran == grid[0])
-    yield "two runs at once", life._replace(ran=sorted([*life.ran, grid[-1]], key=lambda ran: ran.at))
-    yield "accounted for 2 times", life._replace(skipped=[*life.skipped, life.skipped[0]])
-    moved = [ran._replace(nominal=ran.nominal + SECOND) if ran == grid[0] else ran for ran in life.ran]
-    yield "at no nominal time", life._replace(ran=moved)
+def cooked(task_history: TaskHistory) -> Iterator[tuple[str, TaskHistory]]:
+    grid = [ran for ran in task_history.ran if ran.kind == "grid"]
+    (catch_up,) = (ran for ran in task_history.ran if ran.kind == "catch-up")
+    yield "accounted for 0 times", without(task_history, lambda ran: ran == grid[0])
+    yield "two runs at once", task_history._replace(ran=sorted([*task_history.ran, grid[-1]], key=lambda ran: ran.at))
+    yield "accounted for 2 times", task_history._replace(skipped=[*task_history.skipped, task_history.skipped[0]])
+    moved = [ran._replace(nominal=ran.nominal + SECOND) if ran == grid[0] else ran for ran in task_history.ran]
+    yield "at no nominal time", task_history._replace(ran=moved)
     reasons = [
-        s._replace(reason="missed while stopped" if s.reason == "disabled" else "disabled") for s in life.skipped
+        s._replace(reason="missed while stopped" if s.reason == "disabled" else "disabled")
+        for s in task_history.skipped
     ]
-    yield "a reason that is not true", life._replace(skipped=reasons)
-    counts = [s._replace(times=s.times + 1) for s in life.skipped]
-    yield "should be", life._replace(skipped=counts)
-    yield "an owed run was not made", without(life, lambda ran: ran.step == catch_up.step)
+    yield "a reason that is not true", task_history._replace(skipped=reasons)
+    counts = [s._replace(times=s.times + 1) for s in task_history.skipped]
+    yield "should be", task_history._replace(skipped=counts)
+    yield "an owed run was not made", without(task_history, lambda ran: ran.step == catch_up.step)
     twice = catch_up._replace(at=catch_up.at + SECOND, nominal=catch_up.nominal + SECOND, ended=catch_up.at + SECOND)
-    yield "a catch-up that nobody owes", life._replace(ran=sorted([*life.ran, twice], key=lambda ran: ran.at))
-    yield "a SOFT check was not retried", without(life, lambda ran: ran.kind == "retry")
+    yield (
+        "a catch-up that nobody owes",
+        task_history._replace(ran=sorted([*task_history.ran, twice], key=lambda ran: ran.at)),
+    )
+    yield "a SOFT check was not retried", without(task_history, lambda ran: ran.kind == "retry")
     paused = grid[1]._replace(
         nominal=T0 + SECOND // 2 + 19 * SECOND, at=T0 + 19 * SECOND, ended=T0 + 20 * SECOND, step=3
     )
-    yield "disabled or outside its period", life._replace(ran=sorted([*life.ran, paused], key=lambda ran: ran.at))
+    yield (
+        "disabled or outside its period",
+        task_history._replace(ran=sorted([*task_history.ran, paused], key=lambda ran: ran.at)),
+    )
 
 
 def test_books_that_are_right() -> None:
-    life = book()
-    assert {ran.kind for ran in life.ran} >= {"grid", "catch-up", "retry"}
-    assert {skipped.reason for skipped in life.skipped} >= {"disabled", "missed while stopped"}
-    assert Oracle(life).judge() == []
+    task_history = book()
+    assert {ran.kind for ran in task_history.ran} >= {"grid", "catch-up", "retry"}
+    assert {skipped.reason for skipped in task_history.skipped} >= {"disabled", "missed while stopped"}
+    assert Oracle(task_history).judge() == []
 
 
 def test_cooked_books() -> None:
-    for what, life in cooked(book()):
-        assert any(what in problem for problem in Oracle(life).judge()), what
+    for what, task_history in cooked(book()):
+        assert any(what in problem for problem in Oracle(task_history).judge()), what
 
 
 class Forgetful(WatchedMemory):

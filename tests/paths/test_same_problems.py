@@ -56,7 +56,7 @@ class Expectation:
         if isinstance(step.event, Become | Remove | Return):
             # Of what happens in these steps it is unknown whether it came before or after the change.
             self._is_open[step.event.task] = None
-        new, self._heard = world.diary.ended[self._heard :], len(world.diary.ended)
+        new, self._heard = world.history.ended[self._heard :], len(world.history.ended)
         for ended in new:
             said = _check_says(ended) if ended.task in world.checks else _task_says(ended, world)
             if said != "nothing" and (said != "unknown" or not self._is_open[ended.task]):
@@ -175,7 +175,7 @@ def test_the_histories_have_what_they_are_about() -> None:
         assert world.problems("a")
     beginning, history = KNOWN["a check that flaps, and restarts"]
     world = played(beginning, history, WatchedMemory(), straight=False)
-    assert any(ended.flapping and ended.state == State.OK for ended in world.diary.ended)
+    assert any(ended.flapping and ended.state == State.OK for ended in world.history.ended)
     last = world.problems("a")[-1]
     assert last.since > last.opened + 100 * SECOND
 

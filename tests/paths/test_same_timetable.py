@@ -1,14 +1,13 @@
 """However a change reaches a scheduler, on whatever store, and whatever restarts there are between: the timetable from
 then on is the same, and every nominal time is accounted for once, truly.
 
-Random histories are played twice. Straight ahead: every change is made at the desk of the live node, on a store in
+Random histories are played twice. Straight ahead: every change is made by the live node, on a store in
 memory. And by detours: while the node is stopped, in a file, through another node, killed before it heard of it; with
 restarts, kills, handovers and moves between files at every step where nothing runs. Both lead to the same timetable,
 and both are judged by an oracle that knows nothing of evenbeat.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +53,10 @@ histories = st.lists(steps, min_size=2, max_size=14)
 
 
 @pytest.fixture(scope="module")
-def empty_database() -> Iterator[EmptyDatabase]:
-    server = PostgresServer(durable=False).start()
-    dsn = server.create_database()
+def empty_database(newest_postgres: PostgresServer) -> EmptyDatabase:
+    dsn = newest_postgres.create_database()
     PostgresStore(dsn).close()
-    yield EmptyDatabase(dsn)
-    server.close()
+    return EmptyDatabase(dsn)
 
 
 def played(beginning: Beginning, history: list[Step], store: object, *, straight: bool) -> World:
@@ -83,8 +80,8 @@ def must_be_the_same(beginning: Beginning, history: list[Step], stores: Stores) 
             if not straight.in_the_way(name) and not detoured.in_the_way(name):
                 assert timetable(detoured, name) == timetable(straight, name)
                 assert detoured.condition(name) == straight.condition(name)
-            assert Oracle(straight.life(name)).judge() == []
-            assert Oracle(detoured.life(name)).judge() == []
+            assert Oracle(straight.task_history(name)).judge() == []
+            assert Oracle(detoured.task_history(name)).judge() == []
 
 
 TEN = {"every": "10s", "phase": "0s"}
@@ -204,7 +201,7 @@ def test_stores_tell_the_same(store: str, tmp_path: Path, request: pytest.Fixtur
         model = played(beginning, history, WatchedMemory(), straight=False)
         with stores() as other:
             world = played(beginning, history, other, straight=False)
-            assert world.told() == model.told()
+            assert world.contents() == model.contents()
 
     same()
 
@@ -217,6 +214,6 @@ def test_a_name_never_runs_twice_at_once(beginning: Beginning, history: list[Ste
     """
     for straight in (True, False):
         world = played(beginning, history, WatchedMemory(), straight=straight)
-        runs = [claim.task for claim in world.diary.ran]
-        ends = [end.task for end in world.diary.ended]
+        runs = [claim.task for claim in world.history.ran]
+        ends = [end.task for end in world.history.ended]
         assert all(runs.count(name) - ends.count(name) in (0, 1) for name in beginning.keys)

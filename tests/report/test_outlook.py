@@ -241,5 +241,5 @@ def test_names_are_found_by_their_order() -> None:
 
 @pytest.mark.parametrize("schedule", [Schedule(every=MINUTE, phase=0), Schedule(cron="* * * * *")])
 def test_a_passive_check_makes_no_load(schedule: Schedule) -> None:
-    told = Task("told", schedule, check=True, passive=True)
-    assert outlook((told, LONG_AGO)).planned(Stretch(T0, HOUR // SECOND)).sum() == 0
+    passive = Task("told", schedule, check=True, passive=True)
+    assert outlook((passive, LONG_AGO)).planned(Stretch(T0, HOUR // SECOND)).sum() == 0

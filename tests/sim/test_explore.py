@@ -87,11 +87,11 @@ def test_a_step_leaves_the_state_it_began_in() -> None:
 
 
 def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
-    told = {"used", "flags", "nominal", "off_grid_due", "due"}
+    compared = {"used", "flags", "nominal", "off_grid_due", "due"}
     settled = {"off_grid_kind", "last_start", "limit", "priority", "tolerance"}
     written = {"accounted"}  # for stores; no decision looks at it
     columns = {name: c for room in TaskColumns.__mro__ for name, c in vars(room).items() if isinstance(c, Column)}
-    assert told | settled < set(columns)
+    assert compared | settled < set(columns)
     world = World(EVERY_SWITCH)
     states, seen = [world.current_state()], set[WorldState]()
     while states and len(seen) < 60:
@@ -100,7 +100,7 @@ def test_the_lifecycle_remembers_nothing_that_a_state_does_not_tell() -> None:
         world.put(state)
         for event in world.events(state):
             after = world.step(event).after
-            for name in set(columns) - told - settled - written:
+            for name in set(columns) - compared - settled - written:
                 assert (getattr(world.columns, name)[:] == columns[name].default).all(), (name, event)
             states += [after] if after not in seen else []
 

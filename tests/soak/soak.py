@@ -118,16 +118,16 @@ def _watch(pid: int, database: Path, file: Path, runs: int) -> tuple[list[Sample
 
 
 def _disturb(database: Path, file: Path, edition: int) -> None:
-    with open_client(database, "soak") as door:
+    with open_client(database, "soak") as client:
         if edition % 3 == 0:
             file.write_text(_tasks(edition))
-            door.apply([file])
+            client.apply([file])
         visitor = Task(f"visitor{edition}", Schedule(every=SECOND), Job(command=("noop",)))
-        door.add([visitor], "soak")
-        door.run_now([visitor.name], wait=False)
-        door.pause(Filter(names=("noop1?",)), paused=edition % 2 == 0)
+        client.add([visitor], "soak")
+        client.run_now([visitor.name], wait=False)
+        client.pause(Filter(names=("noop1?",)), paused=edition % 2 == 0)
         if edition > 3:
-            door.remove(Filter(names=(f"visitor{edition - 3}",)))
+            client.remove(Filter(names=(f"visitor{edition - 3}",)))
 
 
 def _status(database: Path) -> Status:

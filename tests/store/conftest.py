@@ -1,6 +1,6 @@
 """Real PostgreSQL servers: the oldest and the newest version on this machine, one server of each per test process."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import psycopg
@@ -27,11 +27,8 @@ _EMPTY: Final = "; ".join(
 
 
 @pytest.fixture(scope="session", params=_VERSIONS, ids=lambda version: f"pg{version}")
-def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
-    """A server; its data need not survive a power loss."""
-    server = PostgresServer(_FOUND[request.param], durable=False).start()
-    yield server
-    server.close()
+def postgres(request: pytest.FixtureRequest, postgres_of_version: Callable[[int], PostgresServer]) -> PostgresServer:
+    return postgres_of_version(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -70,7 +70,7 @@ skips = st.builds(
     st.sampled_from(["disabled", "coalesced"]),
     times,
 )
-told = st.builds(
+submitted = st.builds(
     SubmittedResult,
     numbers,
     times,
@@ -102,7 +102,7 @@ batches = st.builds(
     st.lists(skips, max_size=3),
     st.lists(st.builds(Refusal, numbers, times, kinds, st.just("period_closed"), times), max_size=1),
     st.lists(st.builds(Claim, numbers, times, st.integers(0, 1), kinds, times, times, times, kinds), max_size=3),
-    st.lists(told, max_size=3),
+    st.lists(submitted, max_size=3),
 )
 filters = st.builds(
     Filter,
@@ -223,14 +223,14 @@ class Stores(RuleBasedStateMachine):
         self.both(lambda store: len(store.skips(task, before, most)))
 
     @invariant()
-    def they_tell_the_same(self) -> None:
+    def they_hold_the_same(self) -> None:
         if not hasattr(self, "store"):
             return
-        told = [
+        contents = [
             (
                 [structs.replace(c, entry=without_id(c.entry)) for c in store.conditions()],
                 list(store.progress()),
-                # What was told of several tasks at the same instant has no order.
+                # What was submitted for several tasks at the same instant has no order.
                 sorted(map(repr, store.skips())),
                 *(store.skips(task) for task in range(1, 7)),
                 store.changes(most=1_000),
@@ -242,7 +242,7 @@ class Stores(RuleBasedStateMachine):
             )
             for store in (self.model, self.store)
         ]
-        for model, store in zip(*told, strict=True):
+        for model, store in zip(*contents, strict=True):
             assert model == store
 
     def teardown(self) -> None:

@@ -39,9 +39,11 @@ class RoleNameAuthenticator:
 class ApiClient:
     """Asks the application as a client would, one request after the other."""
 
-    def __init__(self, house: ApiContext, doorman: Authenticator, routes: Any = ROUTES, who: str = "admin") -> None:
-        self.app = create_application(house, doorman, routes)
-        self.house = house
+    def __init__(
+        self, context: ApiContext, authenticator: Authenticator, routes: Any = ROUTES, who: str = "admin"
+    ) -> None:
+        self.app = create_application(context, authenticator, routes)
+        self.context = context
         self._runner = asyncio.Runner()
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {who}"}

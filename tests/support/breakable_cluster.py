@@ -48,7 +48,9 @@ class BreakableCluster:
         schedulers: int = 2,
         workers: int = 2,
         planted: Mapping[str, dict[str, Any]] | None = None,
+        pythons: Mapping[str, str] | None = None,
     ) -> None:
+        """`planted` and `pythons` by the names of programs: see `ClusterProcess`."""
         self.folder = folder
         self.servers = servers
         self.log = folder / "log"
@@ -62,13 +64,15 @@ class BreakableCluster:
         self._watcher: Watcher | None = None
         self.waiting_for: set[str] = set()
         """Tasks that have not run again yet."""
-        planted = planted or {}
+        planted, pythons = planted or {}, pythons or {}
         for name in [f"s{i}" for i in range(schedulers)]:
             words = ["scheduler", "--db", self._store(name), "--queue", self._queue(name), "--replicas", "3"]
-            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name))
+            python = pythons.get(name, sys.executable)
+            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name), python)
         for name in [f"w{i}" for i in range(workers)]:
             words = ["worker", "--queue", self._queue(name), "--workers", "1", "--grace", "5s"]
-            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name))
+            python = pythons.get(name, sys.executable)
+            self.programs[name] = ClusterProcess(name, folder, words, planted.get(name), python)
 
     def _store(self, name: str) -> str:
         whole = urlsplit(self.dsn)
@@ -101,9 +105,9 @@ class BreakableCluster:
         # From here on there is nothing that the accounts of a task do not tell.
         self.note("begun", str(time.time_ns() // 1_000))
 
-    def evenbeat(self, *words: str) -> str:
+    def evenbeat(self, *words: str, python: str = sys.executable) -> str:
         """A command of somebody who has the database at hand."""
-        command = [sys.executable, "-m", "evenbeat", *words, "--db", self.dsn]
+        command = [python, "-m", "evenbeat", *words, "--db", self.dsn]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -128,7 +132,7 @@ class BreakableCluster:
     def live_on(self) -> None:
         """Until every task has begun and ended once more, and nothing that was due before this is open to account."""
         since = time.time_ns() // 1_000
-        wanted = {task.name for task in self.books().evidence.tasks if task.definition["schedule"]["every"] <= _OFTEN}
+        wanted = {task.name for task in self.records().evidence.tasks if task.definition["schedule"]["every"] <= _OFTEN}
 
         def is_well() -> bool:
             for program in self.programs.values():
@@ -187,7 +191,7 @@ class BreakableCluster:
 
     def outcome(self, run: run_oracle.Line) -> str:
         """What the store knows of a run."""
-        tasks = {task.name: task for task in self.books().evidence.tasks}
+        tasks = {task.name: task for task in self.records().evidence.tasks}
         return next((row.outcome for row in tasks[run.name].runs if row.nominal == run.nominal), "")
 
     # Who holds what
@@ -230,11 +234,11 @@ class BreakableCluster:
 
     # Judging
 
-    def books(self) -> cluster_oracle.Books:
+    def records(self) -> cluster_oracle.ClusterRecords:
         return read(self.dsn, self.log, [] if self._watcher is None else self._watcher.sightings())
 
     def findings(self, *, is_timed: bool = False) -> list[str]:
-        return cluster_oracle.findings(self.books(), is_timed=is_timed)
+        return cluster_oracle.findings(self.records(), is_timed=is_timed)
 
     def lasting_findings(self, *, is_timed: bool = False) -> list[str]:
         """Those that stay: what was lost at last may not be made up for at once."""
@@ -244,7 +248,7 @@ class BreakableCluster:
 
     def outcomes(self) -> dict[str, int]:
         found: dict[str, int] = {}
-        for task in self.books().evidence.tasks:
+        for task in self.records().evidence.tasks:
             for run in task.runs:
                 found[run.outcome] = found.get(run.outcome, 0) + 1
         return found

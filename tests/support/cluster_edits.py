@@ -189,7 +189,7 @@ class Editor:
 
     def findings(self, until: int) -> list[str]:
         """What is not right, in words."""
-        tasks = {task.name: task for task in self.cluster.books().evidence.tasks if task.removed is None}
+        tasks = {task.name: task for task in self.cluster.records().evidence.tasks if task.removed is None}
         found = [f"{name} is gone" for name in NAMES if name not in tasks]
         for name in NAMES:
             found += [f"{name}: {what}" for what in self._findings(tasks[name], self.history[name], until)]

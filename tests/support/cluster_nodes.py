@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenbeat.client.database import open_client
-from evenbeat.client.local import LocalClient
+from evenbeat.client.store_based import LocalClient
 from evenbeat.core.guard import kill_after
 from evenbeat.model import Job, Schedule, Task
 from evenbeat.node.cluster.membership import ClusterMembership
@@ -87,14 +87,14 @@ class Cluster:
         return worker
 
     async def add(self, *tasks: Task) -> None:
-        await self.do(lambda door: door.add(tasks, "test"))
+        await self.do(lambda client: client.add(tasks, "test"))
 
     async def do(self, what: Callable[[LocalClient], Any]) -> Any:
         """As a command would, from a process that is no node."""
 
         def work() -> Any:
-            with open_client(self.dsn, "somebody") as door:
-                return what(door)
+            with open_client(self.dsn, "somebody") as client:
+                return what(client)
 
         return await asyncio.to_thread(work)
 

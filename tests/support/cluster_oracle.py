@@ -42,7 +42,7 @@ class Sighting(NamedTuple):
     token: int
 
 
-class Books(NamedTuple):
+class ClusterRecords(NamedTuple):
     """Everything there is to judge a cluster by."""
 
     evidence: Evidence
@@ -54,37 +54,37 @@ class Books(NamedTuple):
     """When the store was asked."""
 
 
-def findings(books: Books, *, is_timed: bool = False) -> list[str]:
+def findings(records: ClusterRecords, *, is_timed: bool = False) -> list[str]:
     """Everything that is not right, in words; with `is_timed`, also what came back, but too late."""
-    lines = books.evidence.lines
+    lines = records.evidence.lines
     by_name: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
         by_name[line.name].append(line)
     known: dict[str, set[int]] = defaultdict(set)
-    for line in lines[: books.known]:
+    for line in lines[: records.known]:
         if line.word == "start":
             known[line.name].add(line.nominal)
     seen: dict[str, list[Sighting]] = defaultdict(list)
-    for sighting in books.sightings:
+    for sighting in records.sightings:
         seen[sighting.name].append(sighting)
     accounted = [int(line.name) for word in ("begun", "settled") for line in lines if line.word == word]
     faults = list(windows(lines))
     forgotten = [(int(line.name), line.at + _STILL_STARTED) for line in lines if line.word == "forgotten"]
     found = []
-    for task in books.evidence.tasks:
+    for task in records.evidence.tasks:
         own = by_name[task.name]
         about = [*unaccounted(task, accounted, is_promised=True), *not_made_up(task), *overlaps(own)]
         remembered = [line for line in own if not any(a <= line.at <= b for a, b in forgotten)]
         about += _unexplained(task, own, {line.nominal for line in remembered} & known[task.name], remembered)
         about += [*_untimely(task, remembered), *_needless(task, own, faults)]
         about += [
-            *_unstored(task, own, faults, books.at),
-            *_disorder([s for s in books.sightings if s.name == task.name], forgotten),
+            *_unstored(task, own, faults, records.at),
+            *_disorder([s for s in records.sightings if s.name == task.name], forgotten),
         ]
         about += miscounted(task.definition, task.results)
-        about += _not_back(task, own, faults, books.at) if is_timed else []
+        about += _not_back(task, own, faults, records.at) if is_timed else []
         found += [f"{task.name}: {what}" for what in about]
-    return [*found, *crowds(books.evidence), *_shared_tokens(books.sightings)]
+    return [*found, *crowds(records.evidence), *_shared_tokens(records.sightings)]
 
 
 def windows(lines: list[Line]) -> Iterator[tuple[int, int]]:

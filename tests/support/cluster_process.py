@@ -16,8 +16,17 @@ _HERE: Final = Path(__file__).parent
 class ClusterProcess:
     """`evenbeat ARGUMENT...`, again and again; all lives write to one log."""
 
-    def __init__(self, name: str, folder: Path, arguments: list[str], planted: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        arguments: list[str],
+        planted: dict[str, Any] | None = None,
+        python: str = sys.executable,
+    ) -> None:
+        """`python`: of an environment with the version of evenbeat that its next life is to have."""
         self.name = name
+        self.python = python
         self.planted = planted or {}
         self._arguments = arguments
         self._ready = "action=ready" if arguments[0] == "scheduler" else "action=queue_up"
@@ -37,7 +46,7 @@ class ClusterProcess:
         self._began = self._log.stat().st_size
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, *words, *self._arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                [self.python, *words, *self._arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
 
     @property

@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 SECOND = 1_000_000_000
@@ -40,12 +41,12 @@ def plant_two_minds() -> None:
 
 def plant_deafness(every: int) -> None:
     """The bug of a lost run: one result in so many is told to be safe, and is not."""
-    from evenbeat.node.scheduler import Scheduler
+    from evenbeat.node.loop.turn import TurnLoop
 
-    hear = Scheduler.take_results
+    hear = TurnLoop.add_results
     heard = 0
 
-    def planted(self: Scheduler, results: list[Any]) -> None:
+    def planted(self: TurnLoop, results: Sequence[Any]) -> None:
         nonlocal heard
         kept = []
         for result in results:
@@ -53,10 +54,10 @@ def plant_deafness(every: int) -> None:
             if heard % every:
                 kept.append(result)
             else:
-                self.queue.confirm_stored([result.token])
+                self._queue.confirm_stored([result.token])
         hear(self, kept)
 
-    Scheduler.take_results = planted  # type: ignore[method-assign]
+    TurnLoop.add_results = planted  # type: ignore[method-assign]
 
 
 def plant(planted: dict[str, Any]) -> None:

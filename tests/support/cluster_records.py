@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import psycopg
-from cluster_oracle import OPEN, Books, Sighting
+from cluster_oracle import OPEN, ClusterRecords, Sighting
 from run_oracle import SECOND, Evidence, Run, Skip, Task, read_log
 from run_oracle_checks import COLUMNS, Result
 
@@ -23,14 +23,14 @@ def connect(dsn: str) -> "psycopg.Connection[Any]":
     return psycopg.connect(dsn, autocommit=True, connect_timeout=5, options="-c search_path=evenbeat")
 
 
-def read(dsn: str, log: Path, sightings: list[Sighting]) -> Books:
+def read(dsn: str, log: Path, sightings: list[Sighting]) -> ClusterRecords:
     """The log, the store, and the log again: what ended in the store has ended in the log by then."""
     known = len(read_log(log))
     with connect(dsn) as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         tasks, limits = tasks_of(connection), _limits(connection)
         ((now,),) = connection.execute("SELECT (extract(epoch FROM now()) * 1000000)::bigint").fetchall()
-    return Books(Evidence(read_log(log), tasks, limits, []), known, sightings, now)
+    return ClusterRecords(Evidence(read_log(log), tasks, limits, []), known, sightings, now)
 
 
 def tasks_of(connection: "psycopg.Connection[Any]") -> list[Task]:
@@ -52,8 +52,8 @@ def tasks_of(connection: "psycopg.Connection[Any]") -> list[Task]:
         known = json.loads(definition) if isinstance(definition, str | bytes) else definition
         history = sorted(runs[number], key=lambda run: run.claimed)
         known |= {"schedule": _grid(known)}
-        told = results[number] if known.get("check") else []
-        tasks.append(Task(name, created, removed, accounted, known, None, history, skips[number], told))
+        states = results[number] if known.get("check") else []
+        tasks.append(Task(name, created, removed, accounted, known, None, history, skips[number], states))
     return tasks
 
 

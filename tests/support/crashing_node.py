@@ -36,10 +36,10 @@ class CrashingNode:
         self.folder = folder
         self._load = load
         self._durability = durability
-        self.database = folder / "house.db"
+        self.database = folder / "evenbeat.db"
         self.log = folder / "log"
         self.log.touch()
-        self._file = folder / "house.toml"
+        self._file = folder / "evenbeat.toml"
         self._file.write_text(self._tasks())
         self.node: subprocess.Popen[bytes] | None = None
         self.crashes = 0
@@ -112,17 +112,17 @@ class CrashingNode:
 
     def wait_for_crash(self) -> None:
         """Its own, as planted."""
-        node = self._living()
+        node = self._process()
         assert node.wait(PATIENCE) == -signal.SIGKILL, (self.folder / "node.log").read_text()
         self.crashes += 1
 
     def kill(self) -> None:
-        self._living().kill()
+        self._process().kill()
         self.wait_for_crash()
 
     def stop(self) -> None:
         """In order."""
-        node = self._living()
+        node = self._process()
         node.terminate()
         assert node.wait(PATIENCE) == 0, (self.folder / "node.log").read_text()
 
@@ -132,28 +132,28 @@ class CrashingNode:
             self.node.kill()
             self.node.wait()
 
-    def _living(self) -> "subprocess.Popen[bytes]":
+    def _process(self) -> "subprocess.Popen[bytes]":
         assert self.node is not None
         return self.node
 
     def _is_over(self) -> bool:
-        return self._living().poll() is not None
+        return self._process().poll() is not None
 
     def wrote(self, word: str) -> bool:
         """Has this node said so in the log?"""
-        return any(line.word == word and line.pid == self._living().pid for line in run_oracle.read_log(self.log))
+        return any(line.word == word and line.pid == self._process().pid for line in run_oracle.read_log(self.log))
 
     def workers(self) -> list[int]:
         """The processes of this node that run commands."""
-        parent = f"/proc/{self._living().pid}/task/{self._living().pid}/children"
+        parent = f"/proc/{self._process().pid}/task/{self._process().pid}/children"
         found = [int(pid) for pid in Path(parent).read_text().split()]
         return [pid for pid in found if b"evenbeat.work.runner" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def running(self, *names: str) -> list[run_oracle.Line]:
         """Runs that began and did not end yet, of some tasks or of all."""
         begun = {line.pid: line for line in run_oracle.read_log(self.log) if line.word in ("start", "end")}
-        living = [line for line in begun.values() if line.word == "start" and self._is_ours(line.pid)]
-        return [line for line in living if not names or line.name in names]
+        live_node = [line for line in begun.values() if line.word == "start" and self._is_ours(line.pid)]
+        return [line for line in live_node if not names or line.name in names]
 
     def _is_ours(self, pid: int) -> bool:
         """Numbers of processes are used again, and tests must kill nobody else's."""
@@ -173,7 +173,7 @@ class CrashingNode:
 
     def kill_all_but_runs(self, workers: signal.Signals, *, guardian: bool) -> None:
         """The node and all that it has started, its workers stopped or killed too: nobody sees another end."""
-        node = self._living()
+        node = self._process()
         helpers = [int(pid) for pid in Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()]
         others = set(helpers) - set(self.workers())
         assert others, "there is a guardian"

@@ -1,4 +1,4 @@
-"""A node in the hands of a test: its clock, its turns, its store and its workers do what the test says.
+"""A node driven by hand: its clock, its turns, its store and its workers do what the test says.
 
 No processes, no waiting: runs that are dispatched are collected, and end when and how the test wants them to.
 """
@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from typing import Any, ClassVar
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, Entry, Instant, Outcome, Period
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.starter import CLAIM_AHEAD
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.scheduler import Scheduler
@@ -64,12 +64,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.run_until_complete(asyncio.sleep(seconds))
 
 
-class Diary(MemoryStore):
-    """A store that keeps a diary of what it was given and what was dispatched, and can fail or delay for a while."""
+class RecordingStore(MemoryStore):
+    """A store that records what it was given and what was dispatched, and can fail or delay for a while."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.diary: list[Batch | list[RunSpec]] = []
+        self.recorded: list[Batch | list[RunSpec]] = []
         self.is_failing = False
         self.is_slow = False
         """Commits wait for `commit`."""
@@ -93,34 +93,34 @@ class Diary(MemoryStore):
             later.set_result(self._keep(*batches).result())
 
     def _keep(self, *batches: Batch) -> Future[WithdrawnTasks]:
-        self.diary += batches
+        self.recorded += batches
         return super().record(*batches)
 
     @property
     def batches(self) -> list[Batch]:
-        return [page for page in self.diary if isinstance(page, Batch)]
+        return [page for page in self.recorded if isinstance(page, Batch)]
 
     @property
     def claims(self) -> list[Claim]:
         return [claim for batch in self.batches for claim in batch.claims]
 
 
-class _HandMembership(SingleMembership):
-    """A single node whose workers are the hands of the test."""
+class _HandDrivenMembership(SingleMembership):
+    """A single node whose queue is the test."""
 
-    def __init__(self, hand: "Hand") -> None:
+    def __init__(self, driven: "HandDrivenNode") -> None:
         super().__init__()
-        self._hand = hand
+        self._driven = driven
 
     def create_queue(self) -> Queue:
-        return self._hand  # type: ignore[return-value]
+        return self._driven  # type: ignore[return-value]
 
 
-class Hand:
-    """The hand, and what it has seen."""
+class HandDrivenNode:
+    """A node, its store and its clock; and what it has dispatched."""
 
-    def __init__(self, *, slots: int | None = None, now: Instant = T0) -> None:
-        self.store = Diary()
+    def __init__(self, *, slots: int | None = None, now: Instant = T0, store: RecordingStore | None = None) -> None:
+        self.store = store or RecordingStore()
         self.loop = VirtualLoop()
         self.now: int = now
         self.dispatched: list[RunSpec] = []
@@ -129,10 +129,10 @@ class Hand:
         self.safe: list[int] = []
         self._options = NodeOptions(max_concurrent=slots)
         self._set_by = 0
-        self.told_offset = 0
+        self.clock_offset = 0
         self.restart()
 
-    # What a queue is for the beat and the node
+    # What the turns and the node ask of a queue
 
     early_delivery = CLAIM_AHEAD
     """Whatever is claimed is handed over at once, so that a turn needs no loop."""
@@ -151,12 +151,12 @@ class Hand:
     ) -> None:
         assert len(tasks) == len(runs)
         self.pools = pools
-        self.store.diary.append(list(runs))
+        self.store.recorded.append(list(runs))
         self.dispatched += runs
         self.functions += functions or [None] * len(runs)
 
     def set_clock(self, offset: int, by: int = 0) -> None:
-        self.told_offset = offset
+        self.clock_offset = offset
         for run in self.under_way.values():
             run.move(by)
 
@@ -173,23 +173,27 @@ class Hand:
         self.now += after
         self.under_way: dict[str, RunSpec] = {}
         self.clock = Clock(lambda: self.now, lambda: self.now - self._set_by)
-        membership = _HandMembership(self)
+        membership = _HandDrivenMembership(self)
         self.node = Scheduler(TaskAdmin(self.store, self.clock.now), self._options, membership, self.clock)
         self.node.assemble(self.loop)
         self.node.turns.stop()  # turns are made by hand
         membership.restore_tasks()
-        self.desk = self.node.admin
-        self.beat, self.roster, self.outbox = self.node.turns, self.node.tasks, self.node.outbox
-        self.life, self.columns = self.roster.lifecycle, self.roster.columns
+        self.admin = self.node.admin
+        self.turns, self.tasks, self.outbox = self.node.turns, self.node.tasks, self.node.outbox
+        self.lifecycle, self.columns = self.tasks.lifecycle, self.tasks.columns
 
     def turn(self, after: int = 0) -> list[RunSpec]:
         """Some time passes, then there is a turn; what was dispatched by it."""
         self.now += after
         before = len(self.dispatched)
-        self.beat.turn(Instant(self.now))
+        self.turns.turn(Instant(self.now))
         new = self.dispatched[before:]
         self.under_way |= {run.name: run for run in new}
         return new
+
+    def turn_by_timer(self) -> None:
+        """A turn as the timer of the loop makes it, on the loop: it keeps its pace, and plans the next one."""
+        self.turns._turn()
 
     def advance(self, length: int, step: int = 1_000_000) -> list[RunSpec]:
         """Turns, one after the other; every run ends well at once."""
@@ -209,35 +213,35 @@ class Hand:
             keys["command"] = ["true"]
         if not keys.keys() & {"every", "cron", "at", "calendar"}:
             keys |= {"every": "1m", "phase": "0s"}
-        (entry,) = self.desk.add([task_from_table(name, keys, check=check)], owner, "ana").created
+        (entry,) = self.admin.add([task_from_table(name, keys, check=check)], owner, "ana").created
         self.node.apply_changes()
         return entry
 
     def set(self, name: str, *, new_name: str | None = None, **keys: Any) -> Entry:
-        check = self.desk.find_or_raise(name).task.check
-        changed = self.desk.set(name, task_from_table(new_name or name, keys, check=check), "ana")
+        check = self.admin.find_or_raise(name).task.check
+        changed = self.admin.set(name, task_from_table(new_name or name, keys, check=check), "ana")
         self.node.apply_changes()
         return changed.changed[0]
 
     def remove(self, *names: str) -> None:
-        self.desk.remove(Filter(names=names), "ana")
+        self.admin.remove(Filter(names=names), "ana")
         self.node.apply_changes()
 
     def pause(self, *names: str, paused: bool = True) -> None:
-        self.desk.pause(Filter(names=names), "ana", paused=paused)
+        self.admin.pause(Filter(names=names), "ana", paused=paused)
         self.node.apply_changes()
 
     def force(self, *names: str) -> None:
-        self.node.force(self.desk.select_forced(names, "ana"))
+        self.node.live.force(self.admin.select_forced(names, "ana"))
 
     def periods(self, **periods: Period) -> None:
         """Set them, and let the node know."""
         self.store.set_periods(periods, "ana", Instant(self.now))
-        self.roster.set_periods({name: period for name, (_, period) in self.store.periods().items()}, Instant(self.now))
+        self.tasks.set_periods({name: period for name, (_, period) in self.store.periods().items()}, Instant(self.now))
 
     def limits(self, **limits: int) -> None:
         self.store.set_settings({"limits:ana": str(limits).replace("'", '"')})
-        self.roster.set_limits(limits)
+        self.tasks.set_limits(limits)
 
     # Runs
 
@@ -255,12 +259,12 @@ class Hand:
         run = self.under_way.pop(name)
         started = self.now
         self.now += lasted
-        self.beat.add_results([RunResult(run.token, outcome, status, started, self.now, output, cursor)])
+        self.turns.add_results([RunResult(run.token, outcome, status, started, self.now, output, cursor)])
 
     # What is known
 
     def row(self, name: str) -> int:
-        row = self.roster.row(self.desk.find_or_raise(name).number)
+        row = self.tasks.row(self.admin.find_or_raise(name).number)
         assert row is not None
         return row
 
@@ -269,7 +273,7 @@ class Hand:
         return ConditionReader(self.store, Instant(self.now)).of(found)
 
     def progress(self, name: str) -> TaskProgress:
-        number = self.desk.find_or_raise(name).number
+        number = self.admin.find_or_raise(name).number
         (found,) = [progress for progress in self.store.progress() if progress.task == number]
         return found
 

@@ -28,13 +28,13 @@ class HttpServer:
     def __init__(self, folder: Path, protocol: type[TimeoutProtocol] = ImpatientProtocol) -> None:
         if not (folder / "serving.db").exists():  # else a node may be running on it
             SqliteStore(folder / "serving.db").close()
-        self.house = house = ApiContext(folder / "serving.db")
+        self.context = context = ApiContext(folder / "serving.db")
         listen = ListenAddress("127.0.0.1", 0)
         self._socket = bind_socket(listen)
         self.port: int = self._socket.getsockname()[1]
-        access = TokenAuthenticator(house, listen.host, is_open=True)
+        access = TokenAuthenticator(context, listen.host, is_open=True)
         self.server = create_server(
-            house, protected_application(house, access, patience=protocol.body_timeout), listen, protocol
+            context, protected_application(context, access, patience=protocol.body_timeout), listen, protocol
         )
         self._thread = threading.Thread(target=lambda: asyncio.run(self.server.serve([self._socket])), daemon=True)
 

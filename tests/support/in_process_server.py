@@ -24,11 +24,11 @@ class InProcessServer:
 
     def __init__(self, folder: Path, host: str = HERE, *, is_secure: bool = False, is_open: bool = True) -> None:
         self._store = SqliteStore(folder / "asked.db")
-        self.house = ApiContext(folder / "asked.db")
-        self.desk = TaskAdmin(self._store, self.house.now)
+        self.context = ApiContext(folder / "asked.db")
+        self.admin = TaskAdmin(self._store, self.context.now)
         self.now = 1_000.0
-        self.access = TokenAuthenticator(self.house, host, is_secure=is_secure, is_open=is_open, now=lambda: self.now)
-        self.app = protected_application(self.house, self.access)
+        self.access = TokenAuthenticator(self.context, host, is_secure=is_secure, is_open=is_open, now=lambda: self.now)
+        self.app = protected_application(self.context, self.access)
         scheme = "https" if is_secure else "http"
         self.url = f"{scheme}://{host}:8629"
 
@@ -47,13 +47,13 @@ class InProcessServer:
 
     def token(self, name: str, role: RoleName, expires: Instant | None = None) -> str:
         """A new one, known from now on."""
-        new = create_api_token(name, role, self.house.now(), expires)
-        add_token(self.desk, new.id, new.token, "ana")
+        new = create_api_token(name, role, self.context.now(), expires)
+        add_token(self.admin, new.id, new.token, "ana")
         self.later(3)
         return new.text
 
     def remove(self, name: str) -> None:
-        remove_token(self.desk, name, "ana")
+        remove_token(self.admin, name, "ana")
 
     def later(self, seconds: float) -> None:
         self.now += seconds
@@ -64,5 +64,5 @@ class InProcessServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.house.close()
+        self.context.close()
         self._store.close()

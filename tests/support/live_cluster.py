@@ -40,8 +40,8 @@ WORKER_SECRETS = {
 def admin_token(dsn: str) -> str:
     """For the tests: a cluster makes none by itself."""
     new = create_api_token("tests", "admin", Instant(time.time_ns() // 1_000))
-    with open_client(dsn, "tests") as door:
-        door.add_token(new)
+    with open_client(dsn, "tests") as client:
+        client.add_token(new)
     return new.text
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from waiting import PATIENCE
 
 from evenbeat.client.database import open_client
-from evenbeat.client.local import LocalClient
+from evenbeat.client.store_based import LocalClient
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
 from evenbeat.node.scheduler import Scheduler
@@ -68,7 +68,7 @@ class LiveNode:
         if self.error is not None:
             raise self.error
 
-    def door(self) -> LocalClient:
+    def client(self) -> LocalClient:
         return open_client(self.database, "ana")
 
     def runs(self, name: str) -> list[RunRecord]:

@@ -21,7 +21,7 @@ from waiting import PATIENCE, eventually_async
 from evenbeat.core import run_lease
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Job
-from evenbeat.queue.nats import held_runs as nats_hands
+from evenbeat.queue.nats import held_runs as nats_held_runs
 from evenbeat.queue.nats import nats_queue
 from evenbeat.queue.nats import stream as nats_stream
 from evenbeat.queue.nats import worker as nats_worker
@@ -49,7 +49,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_queue, "_STREAM_POLL_INTERVAL", 0.3)
     monkeypatch.setattr(nats_worker, "_POLL_INTERVAL", 0.03)
     monkeypatch.setattr(nats_stream, "ACK_WAIT", 1.0)
-    monkeypatch.setattr(nats_hands, "IN_PROGRESS_INTERVAL", 0.3)
+    monkeypatch.setattr(nats_held_runs, "IN_PROGRESS_INTERVAL", 0.3)
 
 
 class Node:
@@ -61,7 +61,7 @@ class Node:
         self.results: dict[int, RunResult] = {}
         self.started: dict[int, int] = {}
         self.late: list[tuple[int, RunResult]] = []
-        self.told_twice: list[int] = []
+        self.repeated: list[int] = []
         self.has_lease = True
         self.is_storing = True
         self.owned: Callable[[int], bool] = lambda task: True
@@ -79,7 +79,7 @@ class Node:
     def _take(self, results: list[RunResult]) -> None:
         for result in results:
             if result.token in self.results:
-                self.told_twice.append(result.token)
+                self.repeated.append(result.token)
             self.results[result.token] = result
         if self.is_storing:
             self.queue.confirm_stored([result.token for result in results])
@@ -183,9 +183,9 @@ class NatsScene:
 
 def play(url: str, scene: Callable[[NatsScene], Any]) -> None:
     async def whole() -> None:
-        async with NatsScene(url) as house:
+        async with NatsScene(url) as cluster:
             async with asyncio.timeout(2 * PATIENCE):
-                await scene(house)
+                await scene(cluster)
 
     asyncio.run(whole())
 

@@ -22,13 +22,13 @@ def clock_offset() -> int:
     return (time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) // 1_000
 
 
-class Courier:
+class QueueNode:
     """Dispatches jobs one by one or many at a time; `results` and `started` are by token."""
 
     def __init__(self, workers: int = 1, hosts: int = 2, records: Path | None = None) -> None:
         self.results: dict[int, RunResult] = {}
         self.started: dict[int, int] = {}
-        self.told_twice: list[int] = []
+        self.repeated: list[int] = []
         self._tokens = 0
         self.queue = LocalQueue(
             workers,
@@ -43,7 +43,7 @@ class Courier:
     def _take(self, results: list[RunResult]) -> None:
         for result in results:
             if result.token in self.results:
-                self.told_twice.append(result.token)
+                self.repeated.append(result.token)
             self.results[result.token] = result
 
     def send(self, *jobs: Job, timebox: float = 10, **fields: Any) -> list[int]:
@@ -93,22 +93,22 @@ class Courier:
         return await self.run(Job(command=(line,), shell=True, **job), timebox=timebox)
 
 
-Scene = Callable[[Courier], Coroutine[Any, Any, None]]
+Scene = Callable[[QueueNode], Coroutine[Any, Any, None]]
 
 
-def play(scene: Scene, workers: int = 1, hosts: int = 2) -> Courier:
+def play(scene: Scene, workers: int = 1, hosts: int = 2) -> QueueNode:
     """Run a scene with a queue that is started before and stopped after it."""
 
-    async def whole() -> Courier:
-        courier = Courier(workers, hosts)
-        courier.queue.start()
+    async def whole() -> QueueNode:
+        queue_node = QueueNode(workers, hosts)
+        queue_node.queue.start()
         try:
-            await scene(courier)
+            await scene(queue_node)
         finally:
-            await courier.queue.stop(0)
-        assert courier.queue.pending == 0
-        assert courier.told_twice == []
-        return courier
+            await queue_node.queue.stop(0)
+        assert queue_node.queue.pending == 0
+        assert queue_node.repeated == []
+        return queue_node
 
     return asyncio.run(whole())
 

@@ -158,8 +158,8 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
         definition = json.loads(text)
         windows = periods[definition["period"]] if "period" in definition else None
         history = sorted(runs[number], key=lambda run: run.claimed)
-        told = results[number] if definition.get("check") else []
-        tasks.append(Task(name, created, removed, accounted, definition, windows, history, skips[number], told))
+        states = results[number] if definition.get("check") else []
+        tasks.append(Task(name, created, removed, accounted, definition, windows, history, skips[number], states))
     limits: dict[str, int] = {}
     for (text,) in connection.execute("SELECT value FROM settings WHERE key LIKE 'limits:%'"):
         limits |= json.loads(text)

@@ -5,6 +5,7 @@ import socket
 import msgspec
 from queue_node import NEVER
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import HOUR, SECOND, Job
 from evenbeat.wire import worker_frames
 from evenbeat.wire.worker_frames import (
@@ -15,7 +16,6 @@ from evenbeat.wire.worker_frames import (
     RunsFrame,
     RunSpec,
 )
-from evenbeat.work.admission import boot_time
 
 
 def run_of(job: Job, token: int = 1, **fields: int) -> RunSpec:

@@ -105,11 +105,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 
 @pytest.fixture
-def sight(browser: Browser, node: NodeProcess) -> Iterator[BrowserTab]:
-    sight = BrowserTab(browser, node.url, node.token)
-    yield sight
-    sight.close()
-    assert sight.complaints == []
+def tab(browser: Browser, node: NodeProcess) -> Iterator[BrowserTab]:
+    tab = BrowserTab(browser, node.url, node.token)
+    yield tab
+    tab.close()
+    assert tab.complaints == []
 
 
 def is_live(page: Page) -> None:
@@ -131,8 +131,8 @@ def is_gone(page: Page, where: str) -> None:
     expect(page.locator(where)).to_have_count(0, timeout=60_000)
 
 
-def test_a_check_that_becomes_critical_is_seen_without_a_reload(sight: BrowserTab, node: NodeProcess) -> None:
-    page = sight.go("/now")
+def test_a_check_that_becomes_critical_is_seen_without_a_reload(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/now")
     critical = ".tile.look-critical .tile-number"
     shows(page, critical, "0")
     page.evaluate("window.stillHere = true")
@@ -160,8 +160,8 @@ def watched(tmp_path: Path) -> Iterator[NodeProcess]:
 
 
 def test_a_problem_is_acknowledged_and_commented_on(browser: Browser, watched: NodeProcess) -> None:
-    sight = BrowserTab(browser, watched.url, watched.token)
-    page = sight.go("/now")
+    tab = BrowserTab(browser, watched.url, watched.token)
+    page = tab.go("/now")
     expect(page.locator(PROBLEMS)).to_have_count(3, timeout=60_000)
     assert page.locator(".view-now > *").nth(1).get_attribute("class") == "panel problems"
     shows(page, f"{PROBLEMS}:first-child", "failing")
@@ -188,19 +188,19 @@ def test_a_problem_is_acknowledged_and_commented_on(browser: Browser, watched: N
     is_gone(page, "main b")
     page.set_viewport_size({"width": 375, "height": 812})
     for place, what in (("/tasks/disk", ".task-problem .notes"), ("/now", PROBLEMS)):
-        sight.go(place)
+        tab.go(place)
         expect(page.locator(what).first).to_be_visible(timeout=60_000)
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, place
     top = page.locator(".problems").bounding_box()
     assert top is not None
     assert top["y"] < 150  # a telephone shows them first
-    sight.close()
-    assert sight.complaints == []
+    tab.close()
+    assert tab.complaints == []
 
 
 def test_problems_are_acknowledged_at_once_and_go_when_they_are_over(browser: Browser, watched: NodeProcess) -> None:
-    sight = BrowserTab(browser, watched.url, watched.token)
-    page = sight.go("/now")
+    tab = BrowserTab(browser, watched.url, watched.token)
+    page = tab.go("/now")
     expect(page.locator(PROBLEMS)).to_have_count(3, timeout=60_000)
     is_live(page)
     page.evaluate("window.stillHere = true")
@@ -226,8 +226,8 @@ def test_problems_are_acknowledged_at_once_and_go_when_they_are_over(browser: Br
     submit(watched, "<b>mail</b>", 0, "quick")
     shows(page, ".problems .empty", "Nothing to worry about")
     assert page.evaluate("window.stillHere") is True
-    sight.close()
-    assert sight.complaints == []
+    tab.close()
+    assert tab.complaints == []
 
 
 def submit(node: NodeProcess, name: str, status: int, output: str) -> None:
@@ -248,10 +248,10 @@ def test_ten_thousand_problems_are_listed_and_acknowledged_without_a_frozen_page
     store.record(Batch(told=bad, problems=opened)).result()
     store.close()
     with NodeProcess(tmp_path) as node:
-        sight = BrowserTab(browser, node.url, node.token)
-        page = sight.go("/now")
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/now")
         shows(page, ".problems .total", "100 of 10,000")
-        sight.measure()
+        tab.measure()
         expect(page.locator(PROBLEMS)).to_have_count(100)
         page.get_by_role("button", name="Show more").click()
         expect(page.locator(PROBLEMS)).to_have_count(200, timeout=60_000)
@@ -262,13 +262,13 @@ def test_ten_thousand_problems_are_listed_and_acknowledged_without_a_frozen_page
         shows(page, "#toasts", "10,000 problems acknowledged")
         expect(page.locator(".problems .acknowledged")).to_have_count(200, timeout=60_000)
         assert node.ask("GET", "/v1/problems?acknowledged=true&limit=1")["total"] == MANY_PROBLEMS
-        assert sight.longest_silence() < 1
-        sight.close()
-    assert sight.complaints == []
+        assert tab.longest_silence() < 1
+        tab.close()
+    assert tab.complaints == []
 
 
-def test_slots_can_be_changed_and_reset(sight: BrowserTab) -> None:
-    page = sight.go("/now")
+def test_slots_can_be_changed_and_reset(tab: BrowserTab) -> None:
+    page = tab.go("/now")
     page.locator("[data-do=capacity]").click()
     shows(page, ".capacity", "default")
     page.get_by_role("spinbutton", name="All slots").fill("37")
@@ -280,8 +280,8 @@ def test_slots_can_be_changed_and_reset(sight: BrowserTab) -> None:
 
 
 @pytest.mark.parametrize("state", ["late", "stale", "disabled"])
-def test_the_numbers_lead_to_the_tasks_that_they_count(sight: BrowserTab, state: str) -> None:
-    page = sight.go("/now")
+def test_the_numbers_lead_to_the_tasks_that_they_count(tab: BrowserTab, state: str) -> None:
+    page = tab.go("/now")
     number = page.locator(f'.measures a.number[href="#/tasks?state={state}"]')
     # The first status fills tiles and numbers and moves what is below them: nobody aims at a number before it is there.
     expect(number).to_have_text(re.compile(r"\d"), timeout=60_000)
@@ -290,16 +290,16 @@ def test_the_numbers_lead_to_the_tasks_that_they_count(sight: BrowserTab, state:
     shows(page, ".total", "")
 
 
-def test_a_task_can_be_run_now(sight: BrowserTab) -> None:
-    page = sight.go("/tasks/on%20demand")
+def test_a_task_can_be_run_now(tab: BrowserTab) -> None:
+    page = tab.go("/tasks/on%20demand")
     shows(page, ".output", "It has not run yet")
     page.get_by_role("button", name="Run now").click()
     shows(page, ".plugin", "made to order")
     shows(page, ".table tbody", "forced")
 
 
-def test_many_tasks_are_paused_and_resumed_at_once(sight: BrowserTab, node: NodeProcess) -> None:
-    page = sight.go("/tasks")
+def test_many_tasks_are_paused_and_resumed_at_once(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/tasks")
     page.get_by_label("Name contains").fill("bulk")
     shows(page, ".total", "30")
     for word, is_paused in (("Pause", True), ("Resume", False)):
@@ -313,9 +313,9 @@ def test_many_tasks_are_paused_and_resumed_at_once(sight: BrowserTab, node: Node
         expect(remarks.first if is_paused else remarks).to_have_count(1 if is_paused else 0, timeout=60_000)
 
 
-def test_a_schedule_is_edited_with_its_times_shown_before_it_is_saved(sight: BrowserTab, node: NodeProcess) -> None:
+def test_a_schedule_is_edited_with_its_times_shown_before_it_is_saved(tab: BrowserTab, node: NodeProcess) -> None:
     before = node.task("report")
-    page = sight.go("/editor/report")
+    page = tab.go("/editor/report")
     shows(page, ".times", "09:30:00")
     page.get_by_label("Cron entry").fill("30 25 * * *")
     shows(page, "#error-cron", "25 is out of range")
@@ -335,8 +335,8 @@ def test_a_schedule_is_edited_with_its_times_shown_before_it_is_saved(sight: Bro
     assert after["version"] == before["version"] + 1
 
 
-def test_nobody_overwrites_unknowingly_what_another_has_changed(sight: BrowserTab, node: NodeProcess) -> None:
-    page = sight.go("/editor/contested")
+def test_nobody_overwrites_unknowingly_what_another_has_changed(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/editor/contested")
     shows(page, ".editor-columns", "Every 1d")
     node.ask("PATCH", "/v1/tasks/contested", {"priority": 9})
     page.get_by_label("Interval").fill("2d")
@@ -350,8 +350,8 @@ def test_nobody_overwrites_unknowingly_what_another_has_changed(sight: BrowserTa
     assert node.task("contested")["task"]["priority"] == 9
 
 
-def test_a_new_task_is_made_by_keyboard_and_refused_at_its_field(sight: BrowserTab, node: NodeProcess) -> None:
-    page = sight.go("/now")
+def test_a_new_task_is_made_by_keyboard_and_refused_at_its_field(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/now")
     is_live(page)
     page.keyboard.press("g")
     page.keyboard.press("e")
@@ -369,8 +369,8 @@ def test_a_new_task_is_made_by_keyboard_and_refused_at_its_field(sight: BrowserT
     assert node.task("made here")["task"]["command"] == ["echo", "hello there"]
 
 
-def test_script_in_names_and_output_stays_text(sight: BrowserTab) -> None:
-    page = sight.go("/tasks")
+def test_script_in_names_and_output_stays_text(tab: BrowserTab) -> None:
+    page = tab.go("/tasks")
     page.get_by_label("Name contains").fill("<img")
     page.locator(".task-row a.task-name").first.click()
     shows(page, "h1", SCRIPT)
@@ -380,7 +380,7 @@ def test_script_in_names_and_output_stays_text(sight: BrowserTab) -> None:
     page.get_by_role("link", name="Edit").click()
     shows(page, "h1", SCRIPT)
     expect(page.get_by_label("Command")).to_have_value(f"echo\n{SCRIPT}|<b>x</b>=1;2;3")
-    sight.go("/timetable")
+    tab.go("/timetable")
     shows(page, ".summary", "peak")
     is_gone(page, "main img, main script, main b")
     assert page.locator("script").count() == 2
@@ -401,12 +401,12 @@ async () => {
 """
 
 
-def test_who_leaves_in_the_middle_of_an_answer_gets_none(sight: BrowserTab) -> None:
-    assert sight.go("/tasks").evaluate(LEAVE_IN_THE_MIDDLE) == "none: true"
+def test_who_leaves_in_the_middle_of_an_answer_gets_none(tab: BrowserTab) -> None:
+    assert tab.go("/tasks").evaluate(LEAVE_IN_THE_MIDDLE) == "none: true"
 
 
-def test_a_period_is_made_looked_at_and_deleted(sight: BrowserTab, node: NodeProcess) -> None:
-    page = sight.go("/periods")
+def test_a_period_is_made_looked_at_and_deleted(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/periods")
     shows(page, ".view-periods", "There are no periods")
     page.get_by_role("link", name="New period").click()
     page.get_by_label("Name").fill("office")
@@ -417,7 +417,7 @@ def test_a_period_is_made_looked_at_and_deleted(sight: BrowserTab, node: NodePro
     page.get_by_role("button", name="Create").click()
     shows(page, "h1", "office")
     assert node.ask("GET", "/v1/periods/office")["ranges"] == ["monday-friday 09:00-17:00"]
-    sight.go("/periods")
+    tab.go("/periods")
     expect(page.locator(".period-list .period-open")).to_have_count(5, timeout=60_000)
     page.get_by_role("link", name="office").click()
     expect(page.get_by_label("Ranges")).to_have_value("monday-friday 09:00-17:00", timeout=60_000)
@@ -426,8 +426,8 @@ def test_a_period_is_made_looked_at_and_deleted(sight: BrowserTab, node: NodePro
     shows(page, ".view-periods", "There are no periods")
 
 
-def test_who_makes_a_peak_is_told_by_keyboard(sight: BrowserTab) -> None:
-    page = sight.go("/timetable")
+def test_who_makes_a_peak_is_told_by_keyboard(tab: BrowserTab) -> None:
+    page = tab.go("/timetable")
     shows(page, ".summary", "peak / mean")
     page.locator("canvas").first.focus()
     page.keyboard.press("ArrowDown")
@@ -437,17 +437,17 @@ def test_who_makes_a_peak_is_told_by_keyboard(sight: BrowserTab) -> None:
     shows(page, "h1", "web")
 
 
-def test_nothing_is_wider_than_a_telephone(sight: BrowserTab) -> None:
-    page = sight.page
+def test_nothing_is_wider_than_a_telephone(tab: BrowserTab) -> None:
+    page = tab.page
     page.set_viewport_size({"width": 375, "height": 812})
     for place, what in FILLED.items():
-        sight.go(place)
+        tab.go(place)
         expect(page.locator(what).first).to_be_visible(timeout=60_000)
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, place
 
 
-def test_a_node_that_is_alone_is_shown_and_how_it_could_grow(sight: BrowserTab) -> None:
-    page = sight.go("/now")
+def test_a_node_that_is_alone_is_shown_and_how_it_could_grow(tab: BrowserTab) -> None:
+    page = tab.go("/now")
     is_live(page)
     page.keyboard.press("g")
     page.keyboard.press("c")
@@ -459,11 +459,11 @@ def test_a_node_that_is_alone_is_shown_and_how_it_could_grow(sight: BrowserTab) 
     is_gone(page, ".notices li")
 
 
-def test_a_cluster_is_shown_with_what_is_wrong_with_it(sight: BrowserTab, node: NodeProcess) -> None:
+def test_a_cluster_is_shown_with_what_is_wrong_with_it(tab: BrowserTab, node: NodeProcess) -> None:
     alone = node.ask("GET", "/v1/cluster")
-    told = _cluster(alone)
-    sight.page.route("**/v1/cluster", lambda route: route.fulfill(json=told))
-    page = sight.go("/cluster")
+    document = _cluster(alone)
+    tab.page.route("**/v1/cluster", lambda route: route.fulfill(json=document))
+    page = tab.go("/cluster")
     shows(page, ".summary", "2 nodes")
     shows(page, ".summary", "246 of 256 partitions held")
     label = page.locator(".partitions").get_attribute("aria-label") or ""
@@ -487,13 +487,13 @@ def test_a_cluster_is_shown_with_what_is_wrong_with_it(sight: BrowserTab, node: 
     is_gone(page, ".grow")
     is_gone(page, "main b")
     # What changes is seen without a reload, and each node keeps its letter.
-    told["nodes"] = told["nodes"][1:]
+    document["nodes"] = document["nodes"][1:]
     shows(page, ".summary", "1 node")
     assert (page.locator(".partitions").get_attribute("aria-label") or "").startswith("256 partitions: 146 B, two 12")
 
 
-def test_a_pool_is_chosen_in_the_editor_and_shown(sight: BrowserTab, node: NodeProcess) -> None:
-    page = sight.go("/editor")
+def test_a_pool_is_chosen_in_the_editor_and_shown(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/editor")
     page.get_by_label("Name").fill("elsewhere")
     page.get_by_label("Pool").fill("berlin")
     shows(page, ".editor-columns", "Peak per second")
@@ -501,7 +501,7 @@ def test_a_pool_is_chosen_in_the_editor_and_shown(sight: BrowserTab, node: NodeP
     shows(page, ".task-head", "elsewhere")
     assert node.task("elsewhere")["task"]["pool"] == "berlin"
     shows(page, ".facts", "berlin")
-    sight.go("/editor/elsewhere")
+    tab.go("/editor/elsewhere")
     expect(page.get_by_label("Pool")).to_have_value("berlin", timeout=60_000)
     page.get_by_label("Pool").fill("")
     page.get_by_role("button", name="Save").click()
@@ -509,10 +509,10 @@ def test_a_pool_is_chosen_in_the_editor_and_shown(sight: BrowserTab, node: NodeP
     assert "pool" not in node.task("elsewhere")["task"]
 
 
-def test_a_passive_check_keeps_what_it_runs_in_the_editor(sight: BrowserTab, node: NodeProcess) -> None:
+def test_a_passive_check_keeps_what_it_runs_in_the_editor(tab: BrowserTab, node: NodeProcess) -> None:
     keys = {"name": "asked", "passive": True, "every": "1h", "command": ["true"], "when_missing": "warning"}
     node.ask("POST", "/v1/tasks", keys)
-    page = sight.go("/editor/asked")
+    page = tab.go("/editor/asked")
     expect(page.get_by_label("Passive")).to_be_checked(timeout=60_000)
     page.get_by_label("Grace").fill("2m")
     page.get_by_role("button", name="Save").click()
@@ -528,8 +528,8 @@ def test_a_passive_check_keeps_what_it_runs_in_the_editor(sight: BrowserTab, nod
 
 def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
-        sight = BrowserTab(browser, node.url, node.token)
-        page = sight.go("/now")
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/now")
         is_live(page)
         page.locator(".latest").first.wait_for(timeout=60_000)
         page.evaluate("window.stillHere = true")
@@ -543,8 +543,8 @@ def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path:
         shows(page, ".latest .rows", "changed")
         shows(page, ".latest .rows", "pulse")
         assert page.evaluate("window.stillHere") is True
-        sight.close()
-    assert sight.complaints == []
+        tab.close()
+    assert tab.complaints == []
 
 
 def test_a_banner_says_that_the_files_are_broken_until_they_are_not(browser: Browser, tmp_path: Path) -> None:
@@ -553,8 +553,8 @@ def test_a_banner_says_that_the_files_are_broken_until_they_are_not(browser: Bro
         file = tmp_path / "tasks.toml"
         file.write_text(SHORT + "[tasks.torn\n")
         node.start()
-        sight = BrowserTab(browser, node.url, node.token)
-        page = sight.go("/now")
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/now")
         shows(page, "#banner", "The files could not be applied; their last applied versions are in effect:")
         shows(page, "#banner", "tasks.toml:5:")
         is_live(page)
@@ -563,14 +563,14 @@ def test_a_banner_says_that_the_files_are_broken_until_they_are_not(browser: Bro
         file.write_text(SHORT)
         node.reload()
         expect(page.locator("#banner")).to_be_hidden(timeout=60_000)
-        sight.close()
-        assert sight.complaints == []
+        tab.close()
+        assert tab.complaints == []
 
 
 def test_a_view_that_could_not_be_loaded_is_loaded_when_the_node_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
-        sight = BrowserTab(browser, node.url, node.token)
-        page = sight.go("/now")
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/now")
         is_live(page)
         page.locator(".latest").first.wait_for(timeout=60_000)
         node.stop()
@@ -581,7 +581,7 @@ def test_a_view_that_could_not_be_loaded_is_loaded_when_the_node_is_back(browser
         sign_in(page, node)
         shows(page, ".total", "1 ")
         shows(page, ".task-row a.task-name", "pulse")
-        sight.close()
+        tab.close()
 
 
 def test_a_hundred_thousand_tasks_are_filtered_without_a_frozen_page(browser: Browser, tmp_path: Path) -> None:
@@ -592,10 +592,10 @@ def test_a_hundred_thousand_tasks_are_filtered_without_a_frozen_page(browser: Br
     store.create(tasks, "test", Instant(1_700_000_000_000_000))
     store.close()
     with NodeProcess(tmp_path) as node:
-        sight = BrowserTab(browser, node.url, node.token)
-        page = sight.go("/tasks")
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/tasks")
         shows(page, ".total", "100,000")
-        sight.measure()
+        tab.measure()
         page.get_by_label("Name contains").press_sequentially("host09999", delay=30)
         shows(page, ".total", "10 ")
         shows(page, ".task-row a.task-name", "host099990 ping")
@@ -605,16 +605,16 @@ def test_a_hundred_thousand_tasks_are_filtered_without_a_frozen_page(browser: Br
         shows(page, ".total", "100,000")
         eventually(lambda: _scrolled(page) > 300)
         assert page.locator("[data-row]").count() < 500
-        assert sight.longest_silence() < 1
-        sight.close()
-    assert sight.complaints == []
+        assert tab.longest_silence() < 1
+        tab.close()
+    assert tab.complaints == []
 
 
 def test_a_token_opens_the_page_and_says_what_may_be_done(browser: Browser, tmp_path: Path) -> None:
     tokens = {role: _token(tmp_path / "evenbeat.db", role) for role in ("read", "admin")}
     with NodeProcess(tmp_path, SHORT, token=tokens["admin"]) as node:
-        sight = BrowserTab(browser, node.url)
-        page = sight.go("/tasks/pulse")
+        tab = BrowserTab(browser, node.url)
+        page = tab.go("/tasks/pulse")
         field = page.get_by_label("Token")
         field.fill("evb_wrong")
         field.press("Enter")
@@ -638,8 +638,8 @@ def test_a_token_opens_the_page_and_says_what_may_be_done(browser: Browser, tmp_
         command = [sys.executable, "-m", "evenbeat", "token", "rm", "admin", "--db", str(tmp_path / "evenbeat.db")]
         subprocess.run(command, check=True, capture_output=True)
         shows(page, ".dialog", "Sign in")
-        sight.close()
-    assert sight.complaints == []
+        tab.close()
+    assert tab.complaints == []
 
 
 def test_a_link_signs_in_once_and_says_kindly_that_it_was_used(browser: Browser, tmp_path: Path) -> None:
@@ -648,10 +648,10 @@ def test_a_link_signs_in_once_and_says_kindly_that_it_was_used(browser: Browser,
         link = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         code = link.partition("#/sign-in/")[2]
         assert code
-        sight = BrowserTab(browser, node.url)
+        tab = BrowserTab(browser, node.url)
         requested: list[str] = []
-        sight.page.on("request", lambda request: requested.append(request.url + str(request.headers)))
-        page = sight.page
+        tab.page.on("request", lambda request: requested.append(request.url + str(request.headers)))
+        page = tab.page
         page.goto(link)
         is_live(page)
         page.locator(".load svg").first.wait_for(timeout=60_000)
@@ -663,7 +663,7 @@ def test_a_link_signs_in_once_and_says_kindly_that_it_was_used(browser: Browser,
         page.goto(link)
         shows(page, ".toast", "This link has been used, or is too old; `evenbeat token link` makes another.")
         is_live(page)
-        sight.close()
+        tab.close()
 
         other = BrowserTab(browser, node.url)
         other.page.goto(link)
@@ -675,7 +675,7 @@ def test_a_link_signs_in_once_and_says_kindly_that_it_was_used(browser: Browser,
         is_live(other.page)
         is_gone(other.page, ".dialog")
         other.close()
-    assert sight.complaints == other.complaints == []
+    assert tab.complaints == other.complaints == []
 
 
 def _cluster(alone: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_driven_node import Hand
+from hand_driven_node import HandDrivenNode
 from live_node import LiveNode
 from waiting import eventually
 
@@ -52,41 +52,41 @@ def node(database: Path) -> Iterator[LiveNode]:
 
 
 @pytest.fixture
-def client(node: LiveNode) -> Iterator[SocketBackend]:
-    client = SocketBackend(node.database)
-    yield client
-    client.close()
+def backend(node: LiveNode) -> Iterator[SocketBackend]:
+    backend = SocketBackend(node.database)
+    yield backend
+    backend.close()
 
 
 def add(node: LiveNode, *tasks: Task) -> None:
-    with node.door() as door:
-        door.add(tasks, "cli")
+    with node.client() as client:
+        client.add(tasks, "cli")
 
 
 # Actions by filter
 
 
-def test_tasks_are_forced_paused_and_removed_by_what_fits(node: LiveNode, client: SocketBackend) -> None:
+def test_tasks_are_forced_paused_and_removed_by_what_fits(node: LiveNode, backend: SocketBackend) -> None:
     add(node, task("web/a"), task("Web/b"), task("disk"))
     only = Filter(contains="WEB")
-    reply = client.ask(ForceTasks(("disk", "web/a"), "ana", wait=True, only=only))
+    reply = backend.ask(ForceTasks(("disk", "web/a"), "ana", wait=True, only=only))
     assert [ended.task for ended in reply.ended or []] == ["disk", "web/a", "Web/b"]
     assert reply.touched == AffectedTasks(3, ["disk", "web/a", "Web/b"])
-    reply = client.ask(PauseTasks(only, paused=True, who="ana", briefly=True))
+    reply = backend.ask(PauseTasks(only, paused=True, who="ana", briefly=True))
     assert reply.touched == AffectedTasks(2, ["Web/b", "web/a"])
     assert reply.changed is None
-    reply = client.ask(PauseTasks(Filter(), paused=True, who="ana", briefly=True))
+    reply = backend.ask(PauseTasks(Filter(), paused=True, who="ana", briefly=True))
     assert reply.touched == AffectedTasks(1, ["disk"], unchanged=2)
-    assert client.ask(RemoveTasks(only, "ana", briefly=True)).touched == AffectedTasks(2, ["Web/b", "web/a"])
-    with node.door() as door:
-        status = door.status()
+    assert backend.ask(RemoveTasks(only, "ana", briefly=True)).touched == AffectedTasks(2, ["Web/b", "web/a"])
+    with node.client() as client:
+        status = client.status()
     assert status is not None
     assert (status.tasks, status.disabled, status.runs) == (1, 1, 3)
 
 
-def test_a_short_answer_names_a_hundred(node: LiveNode, client: SocketBackend) -> None:
+def test_a_short_answer_names_a_hundred(node: LiveNode, backend: SocketBackend) -> None:
     add(node, *(task(f"t{i:03}") for i in range(120)))
-    touched = client.ask(ForceTasks((), "ana", only=Filter(contains="t"))).touched
+    touched = backend.ask(ForceTasks((), "ana", only=Filter(contains="t"))).touched
     assert touched is not None
     assert touched.count == 120
     assert touched.names == [f"t{i:03}" for i in range(100)]
@@ -95,54 +95,54 @@ def test_a_short_answer_names_a_hundred(node: LiveNode, client: SocketBackend) -
 # Periods
 
 
-def test_a_period_comes_changes_and_goes_while_the_node_lives(node: LiveNode, client: SocketBackend) -> None:
-    client.ask(SetPeriods({"work": WORK, "rest": Period(exclude=("work",))}, "ana"))
+def test_a_period_comes_changes_and_goes_while_the_node_lives(node: LiveNode, backend: SocketBackend) -> None:
+    backend.ask(SetPeriods({"work": WORK, "rest": Period(exclude=("work",))}, "ana"))
     add(node, task("a", period="work"))
     assert node.node.tasks.periods.keys() >= {"work", "rest"}
     before = node.node.tasks.periods["work"]
-    client.ask(SetPeriods({"work": Period(ranges=("saturday 00:00-24:00",))}, "bob"))
+    backend.ask(SetPeriods({"work": Period(ranges=("saturday 00:00-24:00",))}, "bob"))
     assert node.node.tasks.periods["work"] is not before, "tasks are due by the new one"
     with pytest.raises(Conflict, match="period 'rest'"):
-        client.ask(RemovePeriod("work", "bob"))
-    client.ask(SetPeriods({"rest": Period()}, "bob"))
+        backend.ask(RemovePeriod("work", "bob"))
+    backend.ask(SetPeriods({"rest": Period()}, "bob"))
     with pytest.raises(Conflict, match="task 'a'"):
-        client.ask(RemovePeriod("work", "bob"))
-    client.ask(RemoveTasks(Filter(), "ana"))
-    client.ask(RemovePeriod("rest", "ana"))
-    changed = client.ask(RemovePeriod("work", "ana")).changed
+        backend.ask(RemovePeriod("work", "bob"))
+    backend.ask(RemoveTasks(Filter(), "ana"))
+    backend.ask(RemovePeriod("rest", "ana"))
+    changed = backend.ask(RemovePeriod("work", "ana")).changed
     assert changed is not None
     assert changed.settings
     with pytest.raises(Invalid, match="no period 'work'"):
-        client.ask(RemovePeriod("work", "ana"))
+        backend.ask(RemovePeriod("work", "ana"))
     store = SqliteStore(node.database, read_only=True)
     assert store.periods() == {}
     assert {change.who for change in store.changes() if change.name == "period work"} == {"ana", "bob"}
     store.close()
 
 
-def test_a_bad_period_is_refused_and_nothing_is_changed(node: LiveNode, client: SocketBackend) -> None:
-    client.ask(SetPeriods({"work": WORK}, "ana"))
+def test_a_bad_period_is_refused_and_nothing_is_changed(node: LiveNode, backend: SocketBackend) -> None:
+    backend.ask(SetPeriods({"work": WORK}, "ana"))
     for bad in ({"work": Period(ranges=("noneday 09:00",))}, {"x": Period(include=("nobody",))}, {"x" * 300: WORK}):
         with pytest.raises(Invalid):
-            client.ask(SetPeriods({"fine": WORK, **bad}, "ana"))
+            backend.ask(SetPeriods({"fine": WORK, **bad}, "ana"))
     store = SqliteStore(node.database, read_only=True)
     assert store.periods() == {"work": ("api", WORK)}
     store.close()
 
 
 def test_a_period_that_is_changed_stays_with_its_owner() -> None:
-    hand = Hand()
-    hand.periods(work=WORK)
-    hand.desk.set_periods({"work": Period(), "new": WORK}, "api", "bob")
-    assert hand.store.periods() == {"work": ("ana", Period()), "new": ("api", WORK)}
-    assert not hand.desk.set_periods({"work": Period()}, "api", "bob").settings, "it was so already"
+    driven = HandDrivenNode()
+    driven.periods(work=WORK)
+    driven.admin.set_periods({"work": Period(), "new": WORK}, "api", "bob")
+    assert driven.store.periods() == {"work": ("ana", Period()), "new": ("api", WORK)}
+    assert not driven.admin.set_periods({"work": Period()}, "api", "bob").settings, "it was so already"
 
 
 # What a node tells of itself
 
 
-def test_a_node_says_who_it_is(node: LiveNode, client: SocketBackend) -> None:
-    identity = client.ask(GetNodeIdentity()).node
+def test_a_node_says_who_it_is(node: LiveNode, backend: SocketBackend) -> None:
+    identity = backend.ask(GetNodeIdentity()).node
     assert identity is not None
     assert identity.id == node.node.start_id
     assert identity.pid == os.getpid()
@@ -152,10 +152,10 @@ def test_a_node_says_who_it_is(node: LiveNode, client: SocketBackend) -> None:
     assert [worker.kind for worker in identity.workers] == ["commands"]
 
 
-def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: LiveNode, client: SocketBackend) -> None:
+def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: LiveNode, backend: SocketBackend) -> None:
     add(node, task("a", check=True), task("bad", command=["false"]))
-    client.ask(ForceTasks(("a", "bad", "bad"), "ana", wait=True))
-    numbers = client.ask(GetNodeMetrics()).numbers
+    backend.ask(ForceTasks(("a", "bad", "bad"), "ana", wait=True))
+    numbers = backend.ask(GetNodeMetrics()).numbers
     assert numbers is not None
     runs = numbers.status.runs
     assert runs >= 2
@@ -170,94 +170,94 @@ def test_a_node_counts_what_it_does_and_shows_that_it_lives(node: LiveNode, clie
     assert numbers.cpu > 0
 
 
-def test_a_worker_that_dies_is_counted(node: LiveNode, client: SocketBackend) -> None:
-    identity = client.ask(GetNodeIdentity()).node
+def test_a_worker_that_dies_is_counted(node: LiveNode, backend: SocketBackend) -> None:
+    identity = backend.ask(GetNodeIdentity()).node
     assert identity is not None
     os.kill(identity.workers[0].pid, signal.SIGKILL)
 
     def replaced() -> bool:
-        numbers = client.ask(GetNodeMetrics()).numbers
+        numbers = backend.ask(GetNodeMetrics()).numbers
         return numbers is not None and (numbers.worker_restarts, numbers.workers) == (1, 1)
 
     eventually(replaced)
 
 
 def test_what_is_not_safe_yet_gets_older() -> None:
-    hand = Hand()
-    hand.add("a")
-    assert hand.outbox.oldest_age() == 0
-    hand.store.is_failing = True
-    hand.turn(MINUTE)
-    hand.loop.wait(5.5)
-    assert hand.outbox.oldest_age() == pytest.approx(5.5)
-    before = hand.outbox.commit_seconds.read().counts[-1]
-    hand.store.is_failing = False
-    hand.loop.wait(2)
-    assert hand.outbox.oldest_age() == 0
-    assert hand.outbox.commit_seconds.read().counts[-1] == before + 1
+    driven = HandDrivenNode()
+    driven.add("a")
+    assert driven.outbox.oldest_age() == 0
+    driven.store.is_failing = True
+    driven.turn(MINUTE)
+    driven.loop.wait(5.5)
+    assert driven.outbox.oldest_age() == pytest.approx(5.5)
+    before = driven.outbox.commit_seconds.read().counts[-1]
+    driven.store.is_failing = False
+    driven.loop.wait(2)
+    assert driven.outbox.oldest_age() == 0
+    assert driven.outbox.commit_seconds.read().counts[-1] == before + 1
 
 
 def test_a_check_without_a_result_is_not_ok() -> None:
-    hand = Hand()
-    hand.add("a", check=True)
-    hand.add("b", check=True)
-    hand.add("no-check")
-    assert status_of(hand.node).states == {"ok": 0, "warning": 0, "critical": 0, "unknown": 0, "unchecked": 2}
-    hand.turn(MINUTE)
-    hand.end("a", Outcome.FAILED, 1)
-    hand.turn()
-    assert status_of(hand.node).states == {"ok": 0, "warning": 1, "critical": 0, "unknown": 0, "unchecked": 1}
-    hand.end("b")
-    hand.turn()
-    assert status_of(hand.node).states == {"ok": 1, "warning": 1, "critical": 0, "unknown": 0, "unchecked": 0}
+    driven = HandDrivenNode()
+    driven.add("a", check=True)
+    driven.add("b", check=True)
+    driven.add("no-check")
+    assert status_of(driven.node).states == {"ok": 0, "warning": 0, "critical": 0, "unknown": 0, "unchecked": 2}
+    driven.turn(MINUTE)
+    driven.end("a", Outcome.FAILED, 1)
+    driven.turn()
+    assert status_of(driven.node).states == {"ok": 0, "warning": 1, "critical": 0, "unknown": 0, "unchecked": 1}
+    driven.end("b")
+    driven.turn()
+    assert status_of(driven.node).states == {"ok": 1, "warning": 1, "critical": 0, "unknown": 0, "unchecked": 0}
 
 
 # What runs
 
 
-def test_what_runs_is_told_with_its_start_and_its_timebox(node: LiveNode, client: SocketBackend) -> None:
+def test_what_runs_is_told_with_its_start_and_its_timebox(node: LiveNode, backend: SocketBackend) -> None:
     add(node, task("a", command=["sleep", "600"], timebox="20m", missed="skip"))
-    assert client.ask(GetRunningRuns()).running.total == 0  # type: ignore[union-attr]
-    client.ask(ForceTasks(("a",), "ana"))
+    assert backend.ask(GetRunningRuns()).running.total == 0  # type: ignore[union-attr]
+    backend.ask(ForceTasks(("a",), "ana"))
 
     def started() -> bool:
-        running = client.ask(GetRunningRuns()).running
+        running = backend.ask(GetRunningRuns()).running
         return running is not None and running.total == 1 and running.runs[0].started is not None
 
     eventually(started)
-    running = client.ask(GetRunningRuns(1)).running
+    running = backend.ask(GetRunningRuns(1)).running
     assert running is not None
     (run,) = running.runs
     assert (run.task, run.kind, run.timebox) == ("a", RunKind.FORCED, 1_200 * SECOND)
     assert run.started is not None
     assert node.node.started_at < run.claimed <= node.node.clock.now()
     with pytest.raises(Invalid):
-        client.ask(GetRunningRuns(1_000_000))
+        backend.ask(GetRunningRuns(1_000_000))
     node.do(node.node.queue.cancel)
 
 
 def test_those_that_began_first_come_first() -> None:
-    hand = Hand()
+    driven = HandDrivenNode()
     for second in (3, 1, 2):
-        hand.add(f"t{second}", every="1m", phase=f"{second}s")
+        driven.add(f"t{second}", every="1m", phase=f"{second}s")
     for second in range(4):
-        hand.turn(second and SECOND)
-    token = hand.under_way["t1"].token
-    hand.beat.add_starts([(token, hand.now + SECOND)])
-    hand.turn(SECOND)
-    assert [run.task for run in running_runs_of(hand.node, 10).runs] == ["t2", "t3", "t1"]
-    told = running_runs_of(hand.node, 1)
-    assert ([run.task for run in told.runs], told.total) == (["t2"], 3)
+        driven.turn(second and SECOND)
+    token = driven.under_way["t1"].token
+    driven.turns.add_starts([(token, driven.now + SECOND)])
+    driven.turn(SECOND)
+    assert [run.task for run in running_runs_of(driven.node, 10).runs] == ["t2", "t3", "t1"]
+    found = running_runs_of(driven.node, 1)
+    assert ([run.task for run in found.runs], found.total) == (["t2"], 3)
     for name in ("t1", "t2", "t3"):
-        hand.end(name)
-    hand.turn()
-    assert running_runs_of(hand.node, 10).total == 0
-    assert hand.beat.started_runs == {}
+        driven.end(name)
+    driven.turn()
+    assert running_runs_of(driven.node, 10).total == 0
+    assert driven.turns.started_runs == {}
 
 
 @pytest.mark.parametrize(
     "request_", [GetNodeIdentity(), GetNodeMetrics(), GetRunningRuns(), ForceTasks((), "ana", only=Filter())]
 )
 def test_without_a_node_there_is_nobody_to_tell(database: Path, request_: Request) -> None:
-    with open_client(database, "ana") as door, pytest.raises(Invalid, match="no node is running"):
-        door.connect().ask(request_)
+    with open_client(database, "ana") as client, pytest.raises(Invalid, match="no node is running"):
+        client.connect().ask(request_)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import CURSOR_LIMIT, OUTPUT_LIMIT, SECOND, ArgumentValue
 from evenbeat.wire import worker_frames
-from evenbeat.work.admission import boot_time
 from evenbeat.work.context import Run
 
 

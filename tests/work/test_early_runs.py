@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 from worker_wire import WorkerWire, run_of
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import HOUR, SECOND, Job, Outcome
 from evenbeat.wire import worker_frames
 from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, RunsFrame
-from evenbeat.work.admission import boot_time
 from evenbeat.work.async_host import AsyncHost
 from evenbeat.work.node_socket import NodeConnection
 from evenbeat.work.runner import CommandRunner
@@ -37,25 +37,25 @@ class TestRunner:
         runner = CommandRunner(wire.theirs)
         due = boot_time() + HOUR
         wire.send(ClockFrame(0), RunsFrame([run_of(NOOP, 1, nominal=due + SECOND), run_of(NOOP, 2, nominal=due)]))
-        runner._turn()
+        runner.turn()
         assert wire.results() == []
-        assert HOUR / SECOND - 60 < runner._poll_timeout() <= HOUR / SECOND
+        assert HOUR / SECOND - 60 < runner.poll_timeout() <= HOUR / SECOND
         wire.send(ClockFrame(HOUR))
-        runner._turn()
+        runner.turn()
         assert [result.token for result in wire.results()] == [2]
         wire.send(ClockFrame(HOUR + SECOND))
-        runner._turn()
+        runner.turn()
         assert [result.token for result in wire.results()] == [1]
 
     @pytest.mark.parametrize("tokens", [[], [1]])
     def test_what_waits_can_be_cancelled(self, wire: WorkerWire, tokens: list[int]) -> None:
         runner = CommandRunner(wire.theirs)
         wire.send(ClockFrame(0), RunsFrame([run_of(NOOP, 1), run_of(NOOP, 2)]))
-        runner._turn()
+        runner.turn()
         wire.send(CancelFrame(tokens))
-        runner._turn()
+        runner.turn()
         wire.send(ClockFrame(HOUR + SECOND))
-        runner._turn()
+        runner.turn()
         found = {result.token: result.outcome for result in wire.results()}
         assert found == {1: Outcome.CANCELLED, 2: Outcome.SUCCEEDED if tokens else Outcome.CANCELLED}
 
@@ -65,12 +65,12 @@ class TestAsyncHost:
     def host(self, wire: WorkerWire) -> Iterator[AsyncHost]:
         host = AsyncHost(NodeConnection(wire.theirs))
         yield host
-        host._loop.close()
+        host.loop.close()
 
     def hear(self, host: AsyncHost, wire: WorkerWire, *messages: RunsFrame | ClockFrame | CancelFrame) -> None:
         wire.send(*messages)
-        host._listen()
-        host._loop.run_until_complete(asyncio.sleep(0.01))
+        host.listen()
+        host.loop.run_until_complete(asyncio.sleep(0.01))
 
     def test_it_waits_for_the_first_of_them(self, wire: WorkerWire, host: AsyncHost) -> None:
         due = boot_time() + HOUR
@@ -81,8 +81,8 @@ class TestAsyncHost:
             RunsFrame([run_of(ASYNC, 1, nominal=due + SECOND), run_of(ASYNC, 2, nominal=due)]),
         )
         assert wire.results() == []
-        assert host._early_timer is not None
-        assert host._early_timer.when() - host._loop.time() <= HOUR / SECOND
+        assert host.early_timer is not None
+        assert host.early_timer.when() - host.loop.time() <= HOUR / SECOND
         self.hear(host, wire, ClockFrame(HOUR))
         assert [result.token for result in wire.results()] == [2]
         self.hear(host, wire, ClockFrame(HOUR + SECOND))

@@ -9,7 +9,13 @@ import msgspec
 
 from evenbeat.core.references import blocked_removals
 from evenbeat.load.config import BadFileError, Config, NodeSettings, ParsedFile
-from evenbeat.load.cross_check import ExistingDefinitions, ValidationFinding, config_errors_of, validate_task
+from evenbeat.load.cross_check import (
+    ExistingDefinitions,
+    ValidationFinding,
+    config_errors_of,
+    validate_configs,
+    validate_task,
+)
 from evenbeat.model import Entry, Invalid, Period, Task
 from evenbeat.store.contract import Conflict, Store
 
@@ -54,6 +60,33 @@ def check_references(tasks: Sequence[Task], periods: Mapping[str, Period], limit
         raise Invalid(found[0][1], place=found[0][0])
     if found:
         raise Invalid("\n".join(f"{place}: {message}" if place else message for place, message in found))
+
+
+def check_configs(
+    store: Store,
+    configs: Mapping[str, Config],
+    new: Collection[str],
+    source_of: Callable[[str], ParsedFile | None],
+) -> None:
+    """Raise all that is wrong with what these owners declare, with lines of files: also what must stay because others
+    use it. `new`: names that these owners do not have yet; `source_of`: the file of an owner.
+    """
+    known = known_of_other_owners(store, configs, new)
+    found = validate_configs(configs, known)
+    periods, limits = store.periods(), limits_by_owner(store)
+    gone_periods = periods.keys() - known.periods.keys()
+    gone_limits = {name for declared in limits.values() for name in declared} - known.limits.keys()
+    for config in configs.values():
+        gone_periods -= config.periods.keys()
+        gone_limits -= config.limits.keys()
+    if gone_periods or gone_limits:
+        others = (entry for entry in store.entries() if entry.owner not in configs)
+        for section, name, message in blocked_removals(others, gone_periods, gone_limits):
+            by_limit = (owner for owner in configs if name in limits.get(owner, {}))
+            owner = periods[name][0] if section == "periods" else next(by_limit)
+            found.append(ValidationFinding(owner, (section, name), message, is_conflict=True))
+    if found:
+        raise refusal_of_findings(found, source_of)
 
 
 def check_unused(entries: Iterable[Entry], periods: set[str], limits: set[str]) -> None:

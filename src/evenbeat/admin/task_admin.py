@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 from random import SystemRandom
 from threading import RLock
@@ -16,33 +15,30 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from evenbeat.admin.audit_lines import audit_of_apply, audit_of_settings
+from evenbeat.admin.audit_lines import audit_of_apply
 from evenbeat.admin.capacity import limit_capacities, overridden_slot_settings, set_limit, set_slots, slot_capacity
+from evenbeat.admin.cluster_lock import ClusterLock
 from evenbeat.admin.command_permission import (
-    NAMED_FILES_KEY,
     blocked_advice,
     check_files_are_authorised,
     check_may_define,
-    named_files,
     permission_of,
 )
 from evenbeat.admin.cross_check import (
     LIMITS_PREFIX,
     NODE_PREFIX,
+    check_configs,
     check_references,
     check_unused,
-    known_of_other_owners,
-    refusal_of_findings,
+    node_settings_by_owner,
 )
-from evenbeat.admin.file_owner import file_owner_of, is_file_owner
+from evenbeat.admin.file_owner import file_owner_of
+from evenbeat.admin.owner_settings import OwnerSettings
 from evenbeat.admin.passive_settings import forget_removed_tasks
-from evenbeat.admin.period_changes import definitions_before_change
 from evenbeat.core.permission import has_runnable_job, is_blocked
 from evenbeat.core.placement import PhasePlacement, keep_phase
-from evenbeat.core.references import blocked_removals
 from evenbeat.core.scope import Scope
-from evenbeat.load.config import Config, NodeSettings
-from evenbeat.load.cross_check import ValidationFinding, validate_configs
+from evenbeat.load.config import Config, NodeSettings, ParsedFile
 from evenbeat.load.files import load_file, load_parsed_file
 from evenbeat.load.one_off import past_at_error, require_future_at
 from evenbeat.load.pause_gc import without_garbage_collection
@@ -62,41 +58,6 @@ _MAX_PAST_NOTICES: Final = 10
 _Item = TypeVar("_Item")
 
 
-class _ClusterLock(AbstractContextManager[object]):
-    """One at a time, among all processes that share a store. Places that others have given since are not known here."""
-
-    def __init__(self, store: ClusterStore, places: PhasePlacement) -> None:
-        self._store = store
-        self._places = places
-        self._here = RLock()
-        self._depth = 0
-        self._stamp = -1
-
-    def __enter__(self) -> None:
-        self._here.acquire()
-        try:
-            if self._depth == 0:
-                self._there = self._store.exclusive_change()
-                self._there.__enter__()
-                if self._store.stamp() != self._stamp:
-                    self._places.invalidate()
-            self._depth += 1
-        except BaseException:
-            self._here.release()
-            raise
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            self._depth -= 1
-            if self._depth == 0:
-                try:
-                    self._stamp = self._store.stamp()
-                finally:
-                    self._there.__exit__(None, None, None)
-        finally:
-            self._here.release()
-
-
 class LiveChange(NamedTuple):
     """A completed change, for the running node to take over."""
 
@@ -113,10 +74,11 @@ class TaskAdmin:
     def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
         self.store = store
         self._now = now
+        self._settings = OwnerSettings(store, now)
         self._phases = PhasePlacement(store.entries, SystemRandom().random)
         self._lock: AbstractContextManager[object] = RLock()
         if isinstance(store, ClusterStore):
-            self._lock = _ClusterLock(store, self._phases)
+            self._lock = ClusterLock(store, self._phases)
         self.command_line_slots: int | None = None
         """The options of the running node."""
         self.load: Callable[[Path], Config] = load_file
@@ -146,7 +108,7 @@ class TaskAdmin:
     def add(self, tasks: Sequence[Task], owner: str, who: str, scope: Scope | None = None) -> ChangeResult:
         """Add tasks, all or none. With a `scope`, they take over no running instance from outside the scope."""
         with self._lock, self._phases.invalidated_on_error():
-            check_references(tasks, self._periods(), self.limits())
+            check_references(tasks, self._settings.periods(), self.limits())
             if problem := text_error(owner):
                 raise Invalid(problem, place="owner")
             permission = permission_of(self.store)
@@ -172,7 +134,7 @@ class TaskAdmin:
         """Redefine a task; its phase is kept where possible."""
         with self._lock, self._phases.invalidated_on_error():
             entry = self.find_or_raise(name)
-            check_references([new], self._periods(), self.limits())
+            check_references([new], self._settings.periods(), self.limits())
             require_future_at(new, self._now(), entry.task)
             check_may_define(permission_of(self.store), entry.owner, entry.task, new)
             if new.name != entry.task.name:
@@ -194,28 +156,8 @@ class TaskAdmin:
             changed = ChangeResult(removed=entries)
             if only.owner is not None and only == Filter(owner=only.owner):
                 changed.settings_at = self._now()
-                changed.settings = self._forget_owner(only.owner, changed.settings_at, who)
+                changed.settings = self._settings.forget(only.owner, changed.settings_at, who)
             return self._announce(changed)
-
-    def _forget_owner(self, owner: str, now: Instant, who: str) -> bool:
-        """Remove the leftovers of an owner without tasks: its node settings, and its unused periods and limits."""
-        limits = self._limits_of(owner)
-        periods = {name: None for name, (of, _) in self.store.periods().items() if of == owner}
-        if limits or periods:
-            for entry in self.store.entries():
-                limits.pop(entry.task.limit or "", None)
-                periods.pop(entry.task.period or "", None)
-            for _, period in self.store.periods().values():
-                for name in (*period.include, *period.exclude):
-                    periods.pop(name, None)
-            self._set_periods(periods, owner, now, who)
-        kept = {name: most for name, most in self._limits_of(owner).items() if name not in limits}
-        settings = {NODE_PREFIX + owner: None, LIMITS_PREFIX + owner: _encode_setting(kept)}
-        if is_file_owner(owner) and permission_of(self.store).commands is CommandSource.FILES:
-            del settings[NODE_PREFIX + owner]  # a right to delete tasks is no right to define commands
-        if isinstance(self.store, ClusterStore) and owner in (named := named_files(self.store)):
-            settings[NAMED_FILES_KEY] = _encode_owners(named - {owner})
-        return self._put(settings, who) or bool(periods)
 
     def pause(self, only: Filter, who: str, *, paused: bool) -> ChangeResult:
         """Pause tasks by hand, or resume them."""
@@ -283,7 +225,7 @@ class TaskAdmin:
             for name in periods.keys() - stored.keys():
                 if problem := name_error(name):
                     raise Invalid(problem, place="name")
-            compile_periods({**self._periods(), **periods})
+            compile_periods({**self._settings.periods(), **periods})
             different: dict[str, dict[str, Period]] = {}
             for name, period in periods.items():
                 period_owner, before = stored.get(name, (owner, None))
@@ -292,7 +234,7 @@ class TaskAdmin:
             self._forget_file_digests(different.keys())
             now = self._now()
             for period_owner, changed in different.items():
-                self._set_periods(changed, period_owner, now, who)
+                self._settings.set_periods(changed, period_owner, now, who)
             return self._announce(ChangeResult(settings=True, settings_at=now)) if different else ChangeResult()
 
     def remove_period(self, name: str, who: str) -> ChangeResult:
@@ -307,24 +249,8 @@ class TaskAdmin:
             check_unused(self.store.entries(), {name}, set())
             self._forget_file_digests({stored[name][0]})
             now = self._now()
-            self._set_periods({name: None}, stored[name][0], now, who)
+            self._settings.set_periods({name: None}, stored[name][0], now, who)
             return self._announce(ChangeResult(settings=True, settings_at=now))
-
-    def _set_periods(
-        self,
-        periods: Mapping[str, Period | None],
-        owner: str,
-        now: Instant,
-        who: str,
-        changed: Iterable[Entry] = (),
-    ) -> None:
-        """Set or delete periods; what was due by the old ones is kept until a node settles it, also of tasks that were
-        `changed` at the same time and went by them before.
-        """
-        before = self._periods()
-        known = [name for name in periods if name in before]
-        tasks = chain(self.store.entries(), changed) if known else ()
-        self.store.set_periods(periods, owner, now, who, list(definitions_before_change(tasks, before, known, now)))
 
     # Slots and limits at run time
 
@@ -383,10 +309,7 @@ class TaskAdmin:
     def set_named_files(self, files: Sequence[Path]) -> None:
         """Store the files a node was started with. In a cluster the files of all nodes count, otherwise only these."""
         with self._lock:
-            owners = {file_owner_of(path) for path in files}
-            if isinstance(self.store, ClusterStore):
-                owners |= named_files(self.store)
-            if self._put({NAMED_FILES_KEY: _encode_owners(owners)}):
+            if self._settings.set_named_files({file_owner_of(path) for path in files}):
                 self._announce(ChangeResult(settings=True, settings_at=self._now()))
 
     def has_applied(self, file: Path) -> bool:
@@ -416,7 +339,7 @@ class TaskAdmin:
         with self._lock, without_garbage_collection():
             changed = self._apply(configs, who)
             # If one of the owners is a file, its last applied content is out of date.
-            self._put(dict.fromkeys(_FILE_DIGEST_PREFIX + owner for owner in configs))
+            self._settings.put(dict.fromkeys(_FILE_DIGEST_PREFIX + owner for owner in configs))
             return changed
 
     def _apply(self, configs: Mapping[str, Config], who: str, files: Mapping[str, Path] | None = None) -> ChangeResult:
@@ -446,7 +369,8 @@ class TaskAdmin:
                     changed[None].append((entry, task_now))
             created[owner] = new
             removed |= before
-        self._check_configs(configs, {task.name for tasks in created.values() for task in tasks}, files or {})
+        new_names = {task.name for tasks in created.values() for task in tasks}
+        check_configs(self.store, configs, new_names, lambda owner: _parsed_file(owner, files or {}))
         self._refuse_ids_as_names(task.name for tasks in created.values() for task in tasks)
         for owner, tasks in created.items() if removed else ():
             # A task that moves from one owner to another keeps its identity.
@@ -485,7 +409,7 @@ class TaskAdmin:
         each step is written in parts: between them its claims get into the store in time.
         """
         now, all_done = self._now(), ChangeResult()
-        if self._write_new_settings(configs, now, who):
+        if self._settings.add_new(configs, now, who):
             all_done.settings = self._announce(ChangeResult(settings=True, settings_at=now)).settings
         for leaving in self._parts(removed):
             self.store.remove([entry.number for entry in leaving], now, who)
@@ -499,7 +423,7 @@ class TaskAdmin:
             for placed_ in self._parts(list(self._phases.place_new(self._as_still_running(tasks)) if tasks else [])):
                 entries = self.store.create(placed_, owner, now, who)
                 all_done.created += self._announce(ChangeResult(created=entries)).created
-        if self._remove_old_settings(
+        if self._settings.remove_old(
             configs, [entry for of_owner in changed.values() for entry, _ in of_owner], now, who
         ):
             all_done.settings = self._announce(ChangeResult(settings=True, settings_at=now)).settings
@@ -508,71 +432,11 @@ class TaskAdmin:
     def _parts(self, things: list[_Item]) -> Iterator[list[_Item]]:
         return (things[at : at + self.part_size] for at in range(0, len(things), self.part_size))
 
-    def _check_configs(self, configs: Mapping[str, Config], new: Collection[str], files: Mapping[str, Path]) -> None:
-        """Raise all conflicts at once, with lines of files; `new`: names that these owners do not have yet."""
-        known = known_of_other_owners(self.store, configs, new)
-        found = validate_configs(configs, known)
-        gone_periods = self._periods().keys() - known.periods.keys()
-        gone_limits = self.limits().keys() - known.limits.keys()
-        for config in configs.values():
-            gone_periods -= config.periods.keys()
-            gone_limits -= config.limits.keys()
-        if gone_periods or gone_limits:
-            others = (entry for entry in self.store.entries() if entry.owner not in configs)
-            for section, name, message in blocked_removals(others, gone_periods, gone_limits):
-                owner = self._owner_of_setting(section, name, configs)
-                found.append(ValidationFinding(owner, (section, name), message, is_conflict=True))
-        if found:
-            raise refusal_of_findings(found, lambda owner: load_parsed_file(files[owner]) if owner in files else None)
-
-    def _owner_of_setting(self, section: str, name: str, configs: Mapping[str, Config]) -> str:
-        if section == "periods":
-            return self.store.periods()[name][0]
-        return next(owner for owner in configs if name in self._limits_of(owner))
-
-    def _write_new_settings(self, configs: Mapping[str, Config], now: Instant, who: str) -> bool:
-        """Store new periods, limits and settings; removed ones stay until no task needs them."""
-        different = False
-        for owner, config in configs.items():
-            known = {name: period for name, (_, period) in self.store.periods().items()}
-            new = {name: period for name, period in config.periods.items() if known.get(name) != period}
-            if new:
-                self._set_periods(new, owner, now, who)
-            limits = self._limits_of(owner) | config.limits
-            different |= bool(new) | self._put(
-                {LIMITS_PREFIX + owner: _encode_setting(limits), NODE_PREFIX + owner: _encode_setting(config.node)}, who
-            )
-        return different
-
-    def _remove_old_settings(
-        self, configs: Mapping[str, Config], changed: Sequence[Entry], now: Instant, who: str
-    ) -> bool:
-        different = False
-        declared = {name for config in configs.values() for name in config.periods}
-        for owner, config in configs.items():
-            gone = [name for name, (of, _) in self.store.periods().items() if of == owner and name not in declared]
-            if gone:
-                self._set_periods(dict.fromkeys(gone), owner, now, who, changed)
-            different |= bool(gone) | self._put({LIMITS_PREFIX + owner: _encode_setting(config.limits)}, who)
-        return different
-
-    def _put(self, settings: dict[str, str | None], who: str = "") -> bool:
-        before = {key: self.store.setting(key) for key in settings}
-        different = before != settings
-        if different:
-            self.store.set_settings(settings)
-            if noted := audit_of_settings(before, settings, self._now(), who):
-                self.store.note(noted)
-        return different
-
     # What is there
 
     def limits(self) -> dict[str, int]:
         """All limits that are declared, by name: what files say, or what was set at run time."""
         return {name: capacity.most for name, capacity in limit_capacities(self.store).items()}
-
-    def _limits_of(self, owner: str) -> dict[str, int]:
-        return msgspec.json.decode(self.store.setting(LIMITS_PREFIX + owner) or "{}", type=dict[str, int])
 
     def forget_placement(self) -> None:
         """Fill the load wheel from the store before the next task is placed, so that its phase does not depend on which
@@ -583,16 +447,9 @@ class TaskAdmin:
     def settings(self) -> NodeSettings:
         """What files say of the node; of two the later name counts."""
         found = NodeSettings()
-        for owner in self._owners(NODE_PREFIX):
-            settings = msgspec.json.decode(self.store.setting(NODE_PREFIX + owner) or "{}", type=NodeSettings)
+        for settings in node_settings_by_owner(self.store).values():
             found = replace(found, **{k: v for k, v in msgspec.structs.asdict(settings).items() if v is not None})
         return found
-
-    def _owners(self, kind: str) -> list[str]:
-        return sorted(key.removeprefix(kind) for key in self.store.settings(kind))
-
-    def _periods(self) -> dict[str, Period]:
-        return {name: period for name, (_, period) in self.store.periods().items()}
 
 
 def _keep_unstated(task: Task, entry: Entry | None) -> Task:
@@ -604,12 +461,9 @@ def _keep_unstated(task: Task, entry: Entry | None) -> Task:
     return keep_phase(task, entry.task)
 
 
-def _encode_owners(owners: Collection[str]) -> str | None:
-    return msgspec.json.encode(sorted(owners)).decode() if owners else None
-
-
-def _encode_setting(value: dict[str, int] | NodeSettings | None) -> str | None:
-    return msgspec.json.encode(value).decode() if value else None
+def _parsed_file(owner: str, files: Mapping[str, Path]) -> ParsedFile | None:
+    """The file of an owner again, with the positions of its values, for messages."""
+    return load_parsed_file(files[owner]) if owner in files else None
 
 
 def _file_digest(path: Path) -> str | None:

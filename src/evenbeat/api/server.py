@@ -104,10 +104,10 @@ class _ApiServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, context: ApiContext, connections: ConnectionTable) -> None:
         super().__init__(config)
         self._context = context
-        self._connections = connections
+        self.connections = connections
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().serve([ListeningSocket.of(listening, self._connections) for listening in sockets or []])
+        await super().serve([ListeningSocket.of(listening, self.connections) for listening in sockets or []])
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._context.live_feed.end_streams()

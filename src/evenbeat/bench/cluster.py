@@ -105,7 +105,7 @@ async def _measure(dsn: str, queue: str, pids: dict[str, list[int]]) -> float:
         nonlocal seconds
         while len(node.queue.workers) < _WORKERS:
             await asyncio.sleep(0.05)
-        node.force(list(node.store.entries(ALL_TASKS)))
+        node.live.force(list(node.store.entries(ALL_TASKS)))
         await wait_for_runs(node, _WARM)
         start, before = time.perf_counter(), sum(node.turns.counts.outcomes.values())
         used = _cpu_seconds_of(pids)

@@ -75,7 +75,7 @@ def throughput(job: Job, tasks: int, warm: int, slots: int) -> float:
     async def force(node: Scheduler) -> None:
         nonlocal seconds
         try:
-            node.force(list(node.store.entries(ALL_TASKS)))
+            node.live.force(list(node.store.entries(ALL_TASKS)))
             await wait_for_runs(node, warm)  # workers are up, and that all are forced is in the store
             start, before = time.perf_counter(), _ended(node)
             await wait_for_runs(node, tasks)

@@ -9,10 +9,10 @@ long as that pipe is open. It costs nothing per run.
 import os
 import select
 import signal
-import time
 from typing import Final
 
 from evenbeat.child_processes.process_table import SessionLeader, end_sessions
+from evenbeat.clock.system_clock import boot_time
 
 _POLL_MILLISECONDS: Final = 250
 """Milliseconds between two readings of the boot-time clock, which goes on while the machine sleeps, unlike a timer."""
@@ -24,10 +24,6 @@ _KILL_TIMEOUT: Final = 10.0
 def guardian_message(sign: bytes, worker: SessionLeader) -> bytes:
     """A line for the guardian. `+`: this worker exists; `-`: nothing of it is left. `!TIME`: a deadline, 0 for none."""
     return b"%b%d %d\n" % (sign, worker.pid, worker.started)
-
-
-def _boot_time() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
 
 
 def main() -> None:
@@ -55,7 +51,7 @@ def main() -> None:
                         workers.pop(numbers[0], None)
                     case b"!":
                         deadline = numbers[0]
-        elif deadline and _boot_time() >= deadline:
+        elif deadline and boot_time() >= deadline:
             end_sessions(workers.values(), patience=_KILL_TIMEOUT)
             deadline = 0
     end_sessions(workers.values(), patience=_KILL_TIMEOUT)

@@ -43,7 +43,7 @@ class WorkerRecordFile:
         self.secret: Final = secrets.token_hex(16)
         me = process_info(os.getpid())
         assert me is not None
-        self._supervisor = SessionLeader(me.pid, me.started)
+        self.supervisor = SessionLeader(me.pid, me.started)
         self._workers: dict[int, SessionLeader] = {}
 
     def begin(self) -> None:
@@ -69,7 +69,7 @@ class WorkerRecordFile:
     def _write(self) -> None:
         """A full disk does not keep us from running anything: `leftovers` finds unrecorded workers by the secret."""
         part = self._path.with_name(f"{self._path.name}.part")
-        leaders = (self._supervisor, *self._workers.values())
+        leaders = (self.supervisor, *self._workers.values())
         lines = [_boot_id(), self.secret, *(f"{leader.pid} {leader.started}" for leader in leaders)]
         with suppress(OSError):
             part.unlink(missing_ok=True)

@@ -1,12 +1,12 @@
-"""Shared by the commands that run a node: its options, and running it with a screen or a log."""
+"""Shared by the commands that run a node: its options, a screen or a log while it runs, and how it has ended."""
 
 import argparse
 import asyncio
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import msgspec
 
 from evenbeat.admin.sign_in_links import link_code_digest, new_link_code, sign_in_url
 from evenbeat.child_processes.descriptors import raise_descriptor_limit
-from evenbeat.cli.output.common import duration_option, log_to_stderr, number_option
+from evenbeat.cli.output.common import duration_option, log_to_stderr, number_option, print_json
 from evenbeat.cli.output.node_screen import StatusScreen, log_stop_progress
 from evenbeat.cli.output.run_messages import RunEndLogger
 from evenbeat.cli.task_commands import show_progress, user_name
@@ -61,13 +61,11 @@ def _listen(args: argparse.Namespace) -> ListenAddress | None:
     return ListenAddress(host, port, cert, key, is_plain=args.no_tls, is_open=args.open)
 
 
-async def run_with_display(
-    args: argparse.Namespace,
-    options: NodeOptions,
-    path: Path | str,
-    run: Callable[[Callable[[Scheduler], None]], Awaitable[Scheduler]],
-) -> Scheduler:
-    """Run a node and show how it is doing: on a terminal a screen, otherwise log lines."""
+@asynccontextmanager
+async def node_display(
+    args: argparse.Namespace, options: NodeOptions, path: Path | str
+) -> AsyncIterator[Callable[[Scheduler], None]]:
+    """While a node runs, show how it is doing: on a terminal a screen, otherwise log lines. Yields its `ready`."""
     raise_descriptor_limit()
     is_shown = sys.stdout.isatty() and not args.json
     shows: list[asyncio.Task[None]] = []
@@ -98,13 +96,11 @@ async def run_with_display(
         if not is_shown:
             log_to_stderr()
         try:
-            node = await run(ready)
+            yield ready
         finally:
             for show in shows:
                 show.cancel()
             await asyncio.gather(*shows, return_exceptions=True)
-    _log.info("stopped: %s", node.reason, extra={"action": "stopped", "runs": node.turns.counts.runs})
-    return node
 
 
 async def _show_node(node: Scheduler, path: Path | str) -> None:
@@ -126,7 +122,15 @@ def _sign_in_text(node: Scheduler, path: Path | str) -> str:
     return f"Sign in: {sign_in_url(made.page, code)}\nThis link works once, for {lifetime}; {again}."
 
 
-def summary(node: Scheduler) -> dict[str, Any]:
+def report_end(args: argparse.Namespace, node: Scheduler) -> int:
+    """Say how a node has ended; return the exit status."""
+    _log.info("stopped: %s", node.reason, extra={"action": "stopped", "runs": node.turns.counts.runs})
+    if args.json:
+        print_json(_summary(node))
+    return 1 if node.uncommitted_reason else 0
+
+
+def _summary(node: Scheduler) -> dict[str, Any]:
     """What the node did, as JSON values."""
     status = node.status()
     return {

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from evenbeat.client.contract import Backend
-from evenbeat.client.local import LocalClient, wall_clock
 from evenbeat.client.socket import SocketBackend
+from evenbeat.client.store_based import LocalClient, wall_clock
 from evenbeat.core.partition_ownership import is_over
 from evenbeat.model import Invalid
 from evenbeat.store.cluster_contract import ClusterStore

@@ -14,7 +14,7 @@ from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_
 from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.client.contract import Backend
-from evenbeat.client.local import LocalClient, wall_clock
+from evenbeat.client.store_based import LocalClient, wall_clock
 from evenbeat.model import Entry, Invalid
 from evenbeat.report.why import explain
 from evenbeat.report.why_facts import Answer
@@ -51,6 +51,12 @@ class StartedWith(Protocol):
     def files(self) -> Sequence[Path]: ...
 
 
+class RunnableTasks(Protocol):
+    """The live tasks of a node."""
+
+    def force(self, entries: Sequence[Entry], named: int) -> dict[str, str]: ...
+
+
 class RunningNode(Protocol):
     """A node of this program, used on its own loop."""
 
@@ -66,7 +72,8 @@ class RunningNode(Protocol):
     @property
     def page(self) -> str: ...
 
-    def force(self, entries: Sequence[Entry], named: int) -> dict[str, str]: ...
+    @property
+    def live(self) -> RunnableTasks: ...
 
     def apply_changes(self) -> None: ...
 
@@ -197,7 +204,8 @@ class _OwnLoopBackend:
             raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
         if isinstance(request, ForceTasks):
             entries = node.admin.select_forced(request.names, request.who, request.only)
-            waiting = node.force(entries, request.named)
+            node.apply_changes()  # one of them may have just been created
+            waiting = node.live.force(entries, request.named)
             return Reply(ended=[], waiting=waiting, touched=affected_tasks(entries, named=request.named))
         if isinstance(request, ProblemRequest):
             return perform_problem_request(node.admin, request)

@@ -72,22 +72,47 @@ class SocketBackend:
         self._socket.close()
 
 
-async def ask_node(control: Path, request: Request) -> Reply:
-    """Ask the node that listens on this socket, without blocking the loop; raise what it refuses."""
-    try:
-        with socket_address(control) as path:
-            reader, writer = await asyncio.open_unix_connection(path, limit=MAX_REQUEST_BYTES)
-    except OSError as e:
-        raise StoreError(f"the node does not answer: {os.strerror(e.errno or 0)}") from None
-    try:
-        writer.write(msgspec.json.encode(request) + b"\n")
-        await writer.drain()
-        line = await reader.readline()
-    except (OSError, ValueError) as e:
-        raise StoreError(f"the node stopped before it had answered: {e}") from None
-    finally:
-        writer.close()
-    return _decode_reply(line)
+class NodeSocket:
+    """The control socket of a node, for programs with an event loop: it blocks nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def ask(self, request: Request) -> Reply:
+        """Ask the node; raise what it refuses (Invalid, Conflict, NotFound), or StoreError if it does not answer."""
+        reader, writer = await self._connect()
+        try:
+            writer.write(msgspec.json.encode(request) + b"\n")
+            await writer.drain()
+            line = await reader.readline()
+        except (OSError, ValueError) as e:
+            raise StoreError(f"the node stopped before it had answered: {e}") from None
+        finally:
+            writer.close()
+        return _decode_reply(line)
+
+    async def events(self) -> AsyncIterator[EventMessage]:
+        """Everything that the node publishes, the first message at once.
+
+        StoreError when the node stops or drops this subscriber.
+        """
+        reader, writer = await self._connect()
+        try:
+            writer.write(msgspec.json.encode(SubscribeToEvents()) + b"\n")
+            while (line := await reader.readline()).endswith(b"\n"):
+                yield _message_decoder.decode(line)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+        raise StoreError("the node has stopped, or we did not keep up with it")
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            with socket_address(self._path) as address:
+                return await asyncio.open_unix_connection(address, limit=MAX_REQUEST_BYTES)
+        except OSError as e:
+            raise StoreError(f"the node does not answer: {os.strerror(e.errno or 0)}") from None
 
 
 def _decode_reply(line: bytes) -> Reply:
@@ -96,24 +121,3 @@ def _decode_reply(line: bytes) -> Reply:
     reply = _reply_decoder.decode(line)
     raise_if_refused(reply)
     return reply
-
-
-async def subscribe_to_events(database: Path | str, control: Path | None = None) -> AsyncIterator[EventMessage]:
-    """Everything that the node of this database publishes, the first message at once.
-
-    `control` is its socket, if the database does not name it. StoreError when the node stops or drops this subscriber.
-    """
-    try:
-        with socket_address(control or socket_path(Path(database))) as address:
-            reader, writer = await asyncio.open_unix_connection(address, limit=MAX_REQUEST_BYTES)
-    except OSError as e:
-        raise StoreError(f"the node of {database} does not answer: {e.strerror}") from None
-    try:
-        writer.write(msgspec.json.encode(SubscribeToEvents()) + b"\n")
-        while (line := await reader.readline()).endswith(b"\n"):
-            yield _message_decoder.decode(line)
-    except OSError:
-        pass
-    finally:
-        writer.close()
-    raise StoreError(f"the node of {database} has stopped, or we did not keep up with it")

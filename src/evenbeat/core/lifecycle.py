@@ -1,7 +1,7 @@
 """The life of tasks: arrive, be verified, execute, complete, and be due again; forced, postponed, removed, held back.
 
 Time and results come in, claims and skips come out. Every nominal time is accounted for exactly once: it is the
-nominal of a claim, or within a skip that names the reason. Stops and steps of the clock are in `downtime`.
+nominal of a claim, or within a skip that names the reason. Stops are in `missed_times`, clock changes in `clock_steps`.
 """
 
 from typing import Final
@@ -45,6 +45,7 @@ _REMOVED: Final = int(Flag.REMOVED)
 _CATCHING_UP: Final = int(Flag.CATCHING_UP)
 _QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
 """Nominal times that pass during a run of these tasks are not merged: they wait for its end."""
+_CHECK: Final = int(Flag.CHECK)
 _PASSIVE: Final = int(Flag.PASSIVE)
 _POSTPONED: Final = int(Flag.POSTPONED)
 _OFF_GRID_ONLY: Final = int(Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED)
@@ -106,9 +107,9 @@ class Lifecycle:
         self.pending_by_limit: Ints = np.zeros(1, dtype=np.int64)
         self.front = _QUEUE_FRONT_SIZE
         self.waiting: Ints = _NO_ROWS
+        """Rows with Flag.WAITING: not in the timetable until they may run or are skipped."""
         self.waits_for: Small = _NONE
         """By row, for waiting rows: the reason, as the gate last decided (in REASONS). Empty until a row waits."""
-        """Rows with Flag.WAITING: not in the timetable until they may run or are skipped."""
         self.pauses: dict[int, tuple[int, int]] = {}
         """Start and end of the pause of rows that owed runs for several nominal times when it began. Nominal times
         within the pause are accounted for, earlier ones still owed. While a pause lasts, its end is FOREVER.
@@ -122,15 +123,24 @@ class Lifecycle:
         self.account(rows, now)
         self._set_due(rows)
 
-    def add_restored(self, rows: Ints) -> None:
-        """Tasks from before a stop enter the timetable again: what is accounted for is as it was, and their current
-        schedules say what comes next.
+    def begin(self, rows: Ints, now: Instant) -> None:
+        """New tasks enter the timetable, and checks that are not passive also have a first run soon."""
+        self.add_new(rows, now)
+        self.plan_first_runs(rows[self.columns.flags[rows] & (_CHECK | _PASSIVE) == _CHECK], now)
+
+    def add_restored(self, rows: Ints, now: Instant, running: Ints = _NO_ROWS) -> None:
+        """Tasks from before a stop, or of another node, enter the timetable again: what is accounted for is as it was,
+        and their current schedules say what comes next. Runs of `running` go on, and their ends come to this node.
         """
         c = self.columns
         self.idle += len(rows)
         c.nominal[rows] = self.times.next_after_each(rows, c.accounted[rows])
         self._skip_pauses(rows)
+        self.set_flag(running, Flag.RUNNING, on=True)
+        self._count_pending(running, 1)
         self._set_due(rows)
+        planned = c.off_grid_due[rows[self.is_paced(rows)]]
+        self.pace.add_planned(planned[planned > now])
 
     def account(self, rows: Ints, t: Instant) -> None:
         """Every nominal time up to `t` is accounted for: the first one after it comes next."""
@@ -160,12 +170,6 @@ class Lifecycle:
         for row in rows.tolist() if self.pauses else ():
             self.pauses.pop(row, None)
         self.columns.free(rows)
-
-    def adopt_running(self, rows: Ints) -> None:
-        """Of restored tasks, these are running: another node claimed the runs, and their ends come to this node."""
-        self.set_flag(rows, Flag.RUNNING, on=True)
-        self._count_pending(rows, 1)
-        self._set_due(rows)
 
     def prepare_hand_over(self, rows: Ints) -> None:
         """Another node will have these tasks: nothing more of them is released, and running ones may still end here."""
@@ -216,7 +220,7 @@ class Lifecycle:
 
     def reschedule(self, rows: Ints, now: Instant) -> None:
         """Their columns have changed: due by the new schedule from now on. What was due before is settled already, see
-        `edits.settle`.
+        `edits.settle_past`.
         """
         self.account(rows, now)
         self.reset_due(rows)
@@ -717,11 +721,6 @@ class Lifecycle:
             instead[((flags & _RUNNING != 0) & ~forced) | (flags & _NOT_IN_TIMETABLE != 0)] = FOREVER
             due[apart] = instead
         self.timetable.set_due(rows, due)
-
-    def expect_off_grid(self, rows: Ints, now: Instant) -> None:
-        """Add first and catch-up runs that were planned before a stop, or by another node, to the plan of the pace."""
-        planned = self.columns.off_grid_due[rows[self.is_paced(rows)]]
-        self.pace.add_planned(planned[planned > now])
 
     def _suspend(self, rows: Ints, flags: Flags, nominal: Ints, off_grid_due: Ints) -> None:
         """Runs that disabled tasks owe wait until they are enabled again."""

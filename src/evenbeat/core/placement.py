@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from evenbeat.model import Entry, Instant, Spread, Task
-from evenbeat.when.fold import fold_onto_wheel, unfold_from_wheel
+from evenbeat.when.expected_load import fold_onto_wheel, unfold_from_wheel
 from evenbeat.when.schedule import compile_schedule, has_own_phase
 from evenbeat.when.spread import EPOCH, drawn_phase, hash_phase
 from evenbeat.when.wheel import LoadWheel, PlacedTask

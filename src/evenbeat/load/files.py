@@ -1,13 +1,16 @@
 """Reads any file of tasks: TOML by its name or content, otherwise a crontab; alone, or together with others."""
 
+import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from evenbeat.load.config import BadFileError, Config, ParsedFile
+from evenbeat.load.config import BadFileError, Config, ConfigError, ParsedFile
 from evenbeat.load.crontab import parse_crontab_file
 from evenbeat.load.cross_check import config_errors_of, validate_configs
-from evenbeat.load.read_text import read_text
 from evenbeat.load.toml import parse_toml_file
+
+MAX_FILE_BYTES: Final = 256 << 20
 
 
 def load_file(path: Path) -> Config:
@@ -50,3 +53,28 @@ def is_toml(path: Path, text: str) -> bool:
         return True
     lines = (line.strip() for line in text.splitlines())
     return next((line[0] == "[" for line in lines if line and line[0] != "#"), False)
+
+
+def read_text(path: Path) -> str:
+    """The whole text of a regular file of a bounded size, in UTF-8; raise BadFileError with the reason why not."""
+    try:
+        # A pipe or a device may have no end, or no beginning.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise _refused(path, "not a regular file")
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise _refused(path, f"larger than {MAX_FILE_BYTES >> 20} MiB")
+        return content.decode("utf-8-sig")
+    except OSError as e:
+        raise _refused(path, e.strerror or str(e)) from None
+    except UnicodeDecodeError as e:
+        raise _refused(path, f"not UTF-8 text ({e.reason} at byte {e.start})") from None
+    except ValueError as e:
+        if isinstance(e, BadFileError):
+            raise
+        raise _refused(path, str(e)) from None  # a NUL in the path
+
+
+def _refused(path: Path, reason: str) -> BadFileError:
+    return BadFileError([ConfigError(str(path), None, reason)])

@@ -7,6 +7,7 @@ from typing import Final
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT, EffectiveLimit, limit_capacities, slot_capacity
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import Reason
@@ -15,7 +16,6 @@ from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.task import SkipColumns
 from evenbeat.load.config import DEFAULT_KEEP
 from evenbeat.model import Entry, Instant
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.records import problem_changes_of, task_positions_of
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
@@ -92,8 +92,9 @@ class LiveTasks:
         if changed.created:
             back, new = tasks.restore_removed(changed.created, now)
             rows = tasks.add(new)
-            tasks.begin(rows, now)
-            turns.restore_ended(rows)
+            tasks.lifecycle.pace.mean_rate = tasks.mean_rate
+            tasks.lifecycle.begin(rows, now)
+            turns.ends_of_removed.restore(rows)
             problems = [update for some in (back, rows) for update in tasks.problems.reconcile_restored(some, now)]
             batch.problems += problem_changes_of(tasks.columns, problems)
             for some in (back, rows):

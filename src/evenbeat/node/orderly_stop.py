@@ -9,6 +9,7 @@ import numpy as np
 
 from evenbeat.core.task import Flag
 from evenbeat.node.scheduler import Scheduler
+from evenbeat.report.status import NO_WORKERS_TEXT
 from evenbeat.when.windows import FOREVER
 
 _CANCEL_WAIT: Final = 10.0
@@ -23,7 +24,10 @@ async def end_all_runs(node: Scheduler) -> None:
     turns.is_claiming = False
     await _wait_for_runs(node)
     shutdown = np.array(sorted(tasks.occasions["@shutdown"]), dtype=np.int64)
-    if len(shutdown) and not node.stop_now.is_set():
+    if len(shutdown) and not node.membership.has_workers:
+        fields = {"action": "shutdown_tasks_not_run", "tasks": len(shutdown)}
+        _log.warning("the @shutdown tasks do not run: %s", NO_WORKERS_TEXT, extra=fields)
+    elif len(shutdown) and not node.stop_now.is_set():
         life = tasks.lifecycle
         # The positions of all tasks are stored; in this process nothing but @shutdown is due any more.
         every_row = tasks.all_rows()

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Protocol
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT
 from evenbeat.admin.submitters import Submitters
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.parse_process import load_in_subprocess
-from evenbeat.model import SECOND, Entry
+from evenbeat.model import SECOND
+from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.live_tasks import LiveTasks
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import GENERATION_KEY, explain_damaged_store
 from evenbeat.node.loop.task_table import TaskTable
@@ -29,10 +30,8 @@ from evenbeat.store.contract import Batch, StoreError
 from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
-from evenbeat.wire.replies import ChangeResult, Reply
-from evenbeat.wire.requests import ForceTasks, Request
+from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.status import Status
-from evenbeat.wire.worker_frames import RunResult
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +54,10 @@ class OtherNodes(Protocol):
         """The events of all nodes."""
 
     @property
+    def requests(self) -> ForwardedRequests:
+        """Has requests performed by the nodes that hold their tasks."""
+
+    @property
     def problem(self) -> str:
         """Why this node may not act for the cluster now; empty if it may."""
 
@@ -63,12 +66,6 @@ class OtherNodes(Protocol):
 
     def metrics(self) -> ClusterMetrics:
         """What this node measures of its place among the others."""
-
-    async def forward(self, number: int, request: Request) -> Reply:
-        """Have a request done by the node that holds this task."""
-
-    async def forward_force(self, entries: Sequence[Entry], request: ForceTasks) -> list[Reply]:
-        """Force tasks of other nodes: what those nodes answered."""
 
 
 class Membership(Protocol):
@@ -86,7 +83,7 @@ class Membership(Protocol):
         """Called once by the scheduler that it belongs to."""
 
     def create_queue(self) -> Queue:
-        """The queue for the runs of this node."""
+        """The queue for the runs of this node, which reports to its turn loop."""
 
     async def start(self) -> None:
         """Bring in the tasks of this node; everything must be there before the first turn."""
@@ -214,11 +211,6 @@ class Scheduler:
         except Exception as e:
             self.fail(e)
 
-    def force(self, entries: Sequence[Entry], named: int = 0) -> dict[str, str]:
-        """Run these tasks now: see `LiveTasks.force`."""
-        self.apply_changes()  # one of them may have just been created
-        return self.live.force(entries, named)
-
     @property
     def others(self) -> OtherNodes | None:
         """The other nodes of its cluster; None for a single node."""
@@ -263,10 +255,12 @@ class Scheduler:
         with explain_damaged_store(self.database):
             generation = int(self.store.setting(GENERATION_KEY) or 0)
         self.tasks = TaskTable(self.options.max_concurrent or DEFAULT_MAX_CONCURRENT, generation)
-        self.queue = self.membership.create_queue()
-        self.turns = TurnLoop(self.tasks, self.outbox, self.queue, self.clock)
+        self.turns = TurnLoop(self.tasks, self.outbox, self.clock)
         self.turns.on_failure = self.membership.handle_failure
         self.turns.on_standstill = self.membership.handle_standstill
+        self.turns.on_stop_asked = lambda: self.stop("a task asked for it")
+        self.queue = self.membership.create_queue()
+        self.turns.attach(self.queue)
         self.live = LiveTasks(
             self.admin, self.options, self.clock, self.tasks, self.turns, self.membership.set_limits, self.on_change
         )
@@ -284,25 +278,6 @@ class Scheduler:
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLD)
         give_back_memory()
-
-    # Called by the queue
-
-    def take_starts(self, starts: list[tuple[int, int]]) -> None:
-        """Runs have started: token and time of each."""
-        try:
-            self.turns.add_starts(starts)
-        except Exception as e:
-            self.membership.handle_failure(e)
-
-    def take_results(self, results: list[RunResult]) -> None:
-        """Runs have ended."""
-        try:
-            if any(result.stop_node for result in results):
-                self.stop("a task asked for it")
-            self.turns.add_results(results)
-        except Exception as e:
-            # It is unknown which of them were taken, but the store knows.
-            self.membership.handle_failure(e)
 
     # Background jobs
 

@@ -43,8 +43,8 @@ class SingleMembership:
         node = self.node
         queue = LocalQueue(
             node.options.workers,
-            node.take_results,
-            node.take_starts,
+            node.turns.add_results,
+            node.turns.add_starts,
             kill_after=kill_after,
             clock_offset=node.clock.offset,
             records=worker_records_path(Path(node.database)) if node.database else None,

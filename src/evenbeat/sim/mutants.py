@@ -84,6 +84,7 @@ UNEXPLORED_MODULES: Final = {
 """All other modules of the core, with the reason."""
 
 UNEXPLORED_FUNCTIONS: Final = {
+    "begin": "the worlds have no pace",
     "plan_first_runs": "the worlds have no pace",
     "assign_catch_up_turns": "the worlds never stop, so nobody catches up",
     "_end_catching_up": "the worlds never stop, so nobody catches up",
@@ -95,7 +96,6 @@ UNEXPLORED_FUNCTIONS: Final = {
     "_free": "the worlds switch tasks off and on at once, and keep no backlog over a pause",
     "_suspend": "the off-grid runs of the worlds are occasions, which are refused and not owed",
     "is_paced": "the worlds have no pace",
-    "expect_off_grid": "the worlds have no pace",
     "off_grid_times": "the worlds have no pace",
     "next_grid_due": "the worlds have no pace, and no passive checks",
     "least_gap": "the worlds have no clock, so nothing is near",
@@ -108,7 +108,7 @@ UNEXPLORED_FUNCTIONS: Final = {
     "restore_removed": "in the worlds a name that was removed does not come back while its run lasts",
     "apply_results": "the worlds have no checks",
     "record_starts": "the worlds have no clock, every last start is now",
-    "adopt_running": "the worlds have one node; those of `cluster_verify` have several",
+    "add_restored": "the worlds have one node, which never stops; those of `cluster_verify` have several",
     "prepare_hand_over": "the worlds have one node",
     "hand_over": "the worlds have one node",
     "release": "the worlds have no clock, so nothing is due soon",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evenbeat.model import SECOND, Spread, Task
 from evenbeat.when.curve import IntervalTasks, Stretch, grid_curve, icinga_curve, listed_curve, phases
-from evenbeat.when.fold import fold_onto_wheel
+from evenbeat.when.expected_load import fold_onto_wheel
 from evenbeat.when.inside import CalendarWithinPeriod, substitutes_between, within_period
 from evenbeat.when.interval import Interval
 from evenbeat.when.nominals import ListedSchedule

@@ -1,6 +1,5 @@
 """The last check before a start, in the worker: may this run start now?"""
 
-from time import CLOCK_BOOTTIME, clock_gettime_ns
 from typing import Final
 
 from evenbeat.core.guard import is_too_soon
@@ -9,11 +8,6 @@ from evenbeat.wire.worker_frames import RunSpec
 
 TOO_LATE: Final = "too late to start"
 TOO_SOON: Final = "too soon after the last start"
-
-
-def boot_time() -> int:
-    """Microseconds of the clock that is never set and does not stop when the machine sleeps."""
-    return clock_gettime_ns(CLOCK_BOOTTIME) // 1_000
 
 
 def refusal_reason(run: RunSpec, now: int) -> str | None:

@@ -10,11 +10,12 @@ from typing import Final
 
 import msgspec
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Invalid, Job, Outcome
 from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, ReadyFrame, RunResult, RunsFrame, RunSpec, StartedFrame
 from evenbeat.work import functions
-from evenbeat.work.admission import boot_time, refusal_reason
+from evenbeat.work.admission import refusal_reason
 from evenbeat.work.context import Run as Context
 from evenbeat.work.context import current
 from evenbeat.work.functions import FunctionNotFound, FunctionOutcome
@@ -45,11 +46,11 @@ class AsyncHost:
 
     def __init__(self, connection: NodeConnection) -> None:
         self._connection = connection
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._offset = 0
         self._early: list[tuple[int, int, RunSpec]] = []
         """Runs that are not due yet, as a heap of due time, token and run."""
-        self._early_timer: asyncio.TimerHandle | None = None
+        self.early_timer: asyncio.TimerHandle | None = None
         """Set for the due time of the first of them."""
         self._running: dict[int, _RunningCoroutine] = {}
         self._unreported: deque[_RunningCoroutine] = deque()
@@ -58,16 +59,17 @@ class AsyncHost:
     def serve(self) -> None:
         """Work until the node has ended."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        asyncio.set_event_loop(self._loop)
-        self._loop.add_reader(self._connection.descriptor, self._listen)
+        asyncio.set_event_loop(self.loop)
+        self.loop.add_reader(self._connection.descriptor, self.listen)
         self._connection.send(ReadyFrame(os.getpid()))
-        self._loop.run_forever()
+        self.loop.run_forever()
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Act on what the node has sent."""
         try:
             messages = self._connection.receive()
         except NodeGone:
-            self._loop.stop()
+            self.loop.stop()
             return
         for message in messages:
             match message:
@@ -89,14 +91,14 @@ class AsyncHost:
 
     def _start_due(self) -> None:
         """Start what is due, and set one timer for the rest."""
-        if self._early_timer is not None:
-            self._early_timer.cancel()
-            self._early_timer = None
+        if self.early_timer is not None:
+            self.early_timer.cancel()
+            self.early_timer = None
         wait = 0
         while self._early and not (wait := self._early[0][2].wait(boot_time() + self._offset)):
             self._start(heapq.heappop(self._early)[2])
         if self._early:
-            self._early_timer = self._loop.call_later(wait / SECOND, self._start_due)
+            self.early_timer = self.loop.call_later(wait / SECOND, self._start_due)
 
     def _cancel_early(self, tokens: set[int]) -> None:
         early, self._early = self._early, []
@@ -119,16 +121,16 @@ class AsyncHost:
             return
         running = _RunningCoroutine(run, Context(run, now, self._offset), now)
         self._running[run.token] = running
-        running.task = self._loop.create_task(self._execute(running, function, job))
+        running.task = self.loop.create_task(self._execute(running, function, job))
         if run.timebox < REPORT_START_AFTER * SECOND:
             self._set_timer(running, now)
         if not self._unreported:
-            self._loop.call_later(REPORT_START_AFTER, self._report_lasting_starts)
+            self.loop.call_later(REPORT_START_AFTER, self._report_lasting_starts)
         self._unreported.append(running)
 
     def _set_timer(self, running: _RunningCoroutine, now: int) -> None:
         left = (running.started + running.run.timebox - now) / SECOND
-        running.timer = self._loop.call_later(left, self._end, running, Outcome.TIMEBOXED)
+        running.timer = self.loop.call_later(left, self._end, running, Outcome.TIMEBOXED)
 
     async def _execute(self, running: _RunningCoroutine, function: functions.UserFunction, job: Job) -> None:
         context, check = running.context, running.run.check
@@ -159,7 +161,7 @@ class AsyncHost:
         running.task.cancel()
         if running.timer is not None:
             running.timer.cancel()
-        running.timer = self._loop.call_later(kill_after(running.run.timebox) / SECOND, self._give_up, running)
+        running.timer = self.loop.call_later(kill_after(running.run.timebox) / SECOND, self._give_up, running)
 
     def _give_up(self, running: _RunningCoroutine) -> None:
         """The function swallowed its cancellation. Only the end of this process ends it."""
@@ -182,7 +184,7 @@ class AsyncHost:
             self._connection.send(StartedFrame(starts))
             self._update_socket_events()
         if self._unreported:
-            self._loop.call_later(REPORT_START_AFTER / 2, self._report_lasting_starts)
+            self.loop.call_later(REPORT_START_AFTER / 2, self._report_lasting_starts)
 
     def _add_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
         now = boot_time() + self._offset
@@ -190,7 +192,7 @@ class AsyncHost:
 
     def _add_result(self, result: RunResult) -> None:
         if not self._results:
-            self._loop.call_soon(self._flush)
+            self.loop.call_soon(self._flush)
         self._results.append(result)
 
     def _flush(self) -> None:
@@ -202,12 +204,12 @@ class AsyncHost:
     def _update_socket_events(self) -> None:
         """Wait until the node reads; while too much is unsent, accept no more runs."""
         if self._connection.is_waiting_to_send:
-            self._loop.add_writer(self._connection.descriptor, self._send_rest)
+            self.loop.add_writer(self._connection.descriptor, self._send_rest)
         if self._connection.has_too_much_unsent:
-            self._loop.remove_reader(self._connection.descriptor)
+            self.loop.remove_reader(self._connection.descriptor)
 
     def _send_rest(self) -> None:
         self._connection.flush()
         if not self._connection.is_waiting_to_send:
-            self._loop.remove_writer(self._connection.descriptor)
-            self._loop.add_reader(self._connection.descriptor, self._listen)
+            self.loop.remove_writer(self._connection.descriptor)
+            self.loop.add_reader(self._connection.descriptor, self.listen)

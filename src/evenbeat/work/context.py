@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.guard import Timebox, checked_cursor
 from evenbeat.model import OUTPUT_LIMIT, SECOND, ArgumentValue, Instant
 from evenbeat.wire import worker_frames
-from evenbeat.work.admission import boot_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _cursor = msgspec.msgpack.Decoder(ArgumentValue)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import Outcome
 from evenbeat.wire.worker_frames import (
     HOST_ENVIRONMENT_VARIABLE,
@@ -23,7 +24,6 @@ from evenbeat.wire.worker_frames import (
     RunsFrame,
     RunSpec,
 )
-from evenbeat.work.admission import boot_time
 from evenbeat.work.node_socket import NodeConnection, NodeGone
 from evenbeat.work.spawn import CannotStart, OutOfResources, resolve_variable, user_variables
 

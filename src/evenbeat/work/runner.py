@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from evenbeat.child_processes.process_table import kill_permitted
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.guard import kill_after
 from evenbeat.model import SECOND, Outcome
 from evenbeat.wire.worker_frames import (
@@ -30,8 +31,8 @@ from evenbeat.wire.worker_frames import (
     RunSpec,
     StartedFrame,
 )
-from evenbeat.work.admission import boot_time, refusal_reason
-from evenbeat.work.child import NO_DESCRIPTOR, READ_SIZE, ChildProcess
+from evenbeat.work.admission import refusal_reason
+from evenbeat.work.child import NO_DESCRIPTOR, ChildProcess
 from evenbeat.work.escaped_processes import StrayProcesses, kill_strays, signal_strays
 from evenbeat.work.libc import adopt_orphans
 from evenbeat.work.node_socket import NodeConnection, NodeGone
@@ -93,7 +94,7 @@ class CommandRunner:
         try:
             self._connection.send(ReadyFrame(os.getpid()))
             while True:
-                self._turn()
+                self.turn()
         except NodeGone:
             self._look_for_strays(boot_time())
             for child in self._children.values():
@@ -101,8 +102,9 @@ class CommandRunner:
                 child.signal(signal.SIGKILL)
                 kill_permitted(one.pid for one in strays)
 
-    def _turn(self) -> None:
-        events = self._poll.poll(self._poll_timeout())
+    def turn(self) -> None:
+        """Wait for something to happen, then deal with it: messages, ends of children, timeboxes."""
+        events = self._poll.poll(self.poll_timeout())
         now = boot_time()
         for descriptor, event in events:
             child = self._by_descriptor.get(descriptor)
@@ -138,7 +140,8 @@ class CommandRunner:
             now = boot_time()
         return now
 
-    def _poll_timeout(self) -> float:
+    def poll_timeout(self) -> float:
+        """Seconds until something is to be done though nothing happens."""
         if self._can_start():
             return 0
         soonest = min(
@@ -255,25 +258,23 @@ class CommandRunner:
 
     def _on_child_event(self, child: ChildProcess, descriptor: int, event: int, now: int) -> None:
         if descriptor == child.pipe:
-            size = child.read()
-            # Nobody can write any more, and everything was read: there is no need to wait for end of file.
-            if size and not (event & _HUNG_UP and size < READ_SIZE):
+            if not child.read(is_hung_up=bool(event & _HUNG_UP)):
                 return
             self._unwatch(descriptor)
             child.pipe = NO_DESCRIPTOR
         # Its output has ended, or the child itself; if the child lives on without output, wait for it.
-        if not child.reap():
+        result = child.reap(now, self._offset)
+        if result is None:
             self._watch_process(child)
             return
         if child.pipe != NO_DESCRIPTOR:
-            child.read_the_rest()
             self._unwatch(child.pipe)
         if child.pidfd != NO_DESCRIPTOR:
             self._unwatch(child.pidfd)
         if child.strays:
             kill_strays(child.strays)
         del self._children[child.run.token]
-        self._add_result(child.result(now, self._offset))
+        self._add_result(result)
 
     def _report_lasting_starts(self, now: int) -> None:
         starts = []

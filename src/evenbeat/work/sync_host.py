@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import Invalid, Job, Outcome
 from evenbeat.wire.worker_frames import (
     CancelFrame,
@@ -24,7 +25,7 @@ from evenbeat.wire.worker_frames import (
     WrongHostFrame,
 )
 from evenbeat.work import functions
-from evenbeat.work.admission import boot_time, refusal_reason
+from evenbeat.work.admission import refusal_reason
 from evenbeat.work.context import Run as Context
 from evenbeat.work.context import current
 from evenbeat.work.functions import FunctionNotFound, FunctionOutcome

@@ -25,15 +25,15 @@ ROLES: tuple[RoleName, ...] = ("read", "operate", "admin")
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[InProcessServer]:
-    with InProcessServer(tmp_path) as asked:
-        yield asked
+def server(tmp_path: Path) -> Iterator[InProcessServer]:
+    with InProcessServer(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[InProcessServer, dict[str, str]]]:
-    with InProcessServer(tmp_path_factory.mktemp("roles")) as asked:
-        yield asked, {role: asked.token(role, role) for role in ROLES}
+    with InProcessServer(tmp_path_factory.mktemp("roles")) as server:
+        yield server, {role: server.token(role, role) for role in ROLES}
 
 
 def path_of(route: Route) -> str:
@@ -45,20 +45,20 @@ def path_of(route: Route) -> str:
 def test_every_route_is_for_its_role_and_those_above(
     route: Route, with_tokens: tuple[InProcessServer, dict[str, str]]
 ) -> None:
-    asked, tokens = with_tokens
+    server, tokens = with_tokens
     path = path_of(route)
-    asked.later(1)
+    server.later(1)
     if route.role is not Role.ANYBODY:
-        nobody = asked(route.method, path)
+        nobody = server(route.method, path)
         assert nobody.status_code == 401
         assert nobody.headers["www-authenticate"].startswith("Bearer")
     for role in ROLES:
         if Role[role.upper()] < route.role:
-            refused = asked(route.method, path, tokens[role])
+            refused = server(route.method, path, tokens[role])
             assert refused.status_code == 403
             assert role in refused.json()["detail"]
         elif route.media != STREAM:  # it would never end
-            assert asked(route.method, path, tokens[role]).status_code not in (401, 403)
+            assert server(route.method, path, tokens[role]).status_code not in (401, 403)
 
 
 def test_the_table_of_routes_has_all_roles_in_it() -> None:
@@ -67,13 +67,13 @@ def test_the_table_of_routes_has_all_roles_in_it() -> None:
     assert all(route.role is Role.ADMIN for route in ALL if route.method in ("PUT", "PATCH"))
 
 
-def test_a_token_is_an_id_and_a_secret_of_which_only_a_hash_is_kept(asked: InProcessServer) -> None:
-    text = asked.token("ci", "read")
+def test_a_token_is_an_id_and_a_secret_of_which_only_a_hash_is_kept(server: InProcessServer) -> None:
+    text = server.token("ci", "read")
     assert len(text) == 44
     found = split_token(text)
     assert found is not None
     id_, secret = found
-    kept = asked.desk.store.settings(TOKEN_PREFIX)
+    kept = server.admin.store.settings(TOKEN_PREFIX)
     assert kept.keys() == {TOKEN_PREFIX + id_}
     assert secret not in kept[TOKEN_PREFIX + id_]
     new = create_api_token("x", "admin", Instant(0))
@@ -83,78 +83,78 @@ def test_a_token_is_an_id_and_a_secret_of_which_only_a_hash_is_kept(asked: InPro
     assert split_token(f"{text}x") is None
 
 
-def test_names_of_tokens_are_plain_and_unique(asked: InProcessServer) -> None:
-    asked.token("ci", "read")
+def test_names_of_tokens_are_plain_and_unique(server: InProcessServer) -> None:
+    server.token("ci", "read")
     with pytest.raises(Conflict, match="token rm ci"):
-        asked.token("ci", "admin")
+        server.token("ci", "admin")
     for name in ("", "a b", "x" * 65, "\n"):
         with pytest.raises(Invalid, match="cannot name a token"):
             create_api_token(name, "read", Instant(0))
     with pytest.raises(Invalid, match="there is no token 'nobody'"):
-        asked.remove("nobody")
-    assert [(change.action, change.name, change.detail) for change in asked.desk.store.changes()] == [
+        server.remove("nobody")
+    assert [(change.action, change.name, change.detail) for change in server.admin.store.changes()] == [
         ("created", "token ci", "read")
     ]
 
 
 def test_without_tokens_nobody_gets_in_unless_the_node_is_open(tmp_path: Path) -> None:
-    with InProcessServer(tmp_path, is_open=False) as asked:
-        refused = asked("GET", "/v1/tasks")
+    with InProcessServer(tmp_path, is_open=False) as server:
+        refused = server("GET", "/v1/tasks")
         assert refused.status_code == 401
         assert "`evenbeat token add NAME --role ROLE` makes one" in refused.json()["detail"]
-        assert asked("GET", "/v1/session").json() == {"role": None, "needs_token": True}
-        assert asked("GET", "/healthz").status_code == 200
-        text = asked.token("ana", "admin")
-        assert asked("GET", "/v1/tasks", text).status_code == 200
-        asked.remove("ana")
-        asked.later(3)
-        assert asked("GET", "/v1/tasks").status_code == asked("GET", "/v1/tasks", text).status_code == 401
+        assert server("GET", "/v1/session").json() == {"role": None, "needs_token": True}
+        assert server("GET", "/healthz").status_code == 200
+        text = server.token("ana", "admin")
+        assert server("GET", "/v1/tasks", text).status_code == 200
+        server.remove("ana")
+        server.later(3)
+        assert server("GET", "/v1/tasks").status_code == server("GET", "/v1/tasks", text).status_code == 401
 
 
-def test_without_tokens_everybody_on_this_machine_is_admin(asked: InProcessServer) -> None:
-    assert asked("GET", "/v1/tasks").status_code == 200
-    assert asked("DELETE", "/v1/tasks/x").status_code not in (401, 403)
-    assert asked("GET", "/v1/session").json() == {"role": "admin", "needs_token": False}
+def test_without_tokens_everybody_on_this_machine_is_admin(server: InProcessServer) -> None:
+    assert server("GET", "/v1/tasks").status_code == 200
+    assert server("DELETE", "/v1/tasks/x").status_code not in (401, 403)
+    assert server("GET", "/v1/session").json() == {"role": "admin", "needs_token": False}
 
 
-def test_the_first_token_shuts_the_open_door(asked: InProcessServer) -> None:
-    asked.token("ana", "admin")
-    assert asked("GET", "/v1/tasks").status_code == 401
-    assert asked("GET", "/v1/session").json() == {"role": None, "needs_token": True}
+def test_the_first_token_shuts_the_open_door(server: InProcessServer) -> None:
+    server.token("ana", "admin")
+    assert server("GET", "/v1/tasks").status_code == 401
+    assert server("GET", "/v1/session").json() == {"role": None, "needs_token": True}
 
 
 def test_elsewhere_nobody_gets_in_without_a_token_even_if_there_is_none(tmp_path: Path) -> None:
-    with InProcessServer(tmp_path, "192.0.2.7") as asked:
-        assert asked("GET", "/v1/tasks").status_code == 401
-        text = asked.token("ana", "read")
-        assert asked("GET", "/v1/tasks", text).status_code == 200
+    with InProcessServer(tmp_path, "192.0.2.7") as server:
+        assert server("GET", "/v1/tasks").status_code == 401
+        text = server.token("ana", "read")
+        assert server("GET", "/v1/tasks", text).status_code == 200
 
 
-def test_a_removed_token_works_for_seconds_at_most(asked: InProcessServer) -> None:
-    asked.token("other", "admin")
-    text = asked.token("ci", "read")
-    assert asked("GET", "/v1/tasks", text).status_code == 200
-    asked.remove("ci")
-    asked.later(2.5)
-    assert asked("GET", "/v1/tasks", text).status_code == 401
+def test_a_removed_token_works_for_seconds_at_most(server: InProcessServer) -> None:
+    server.token("other", "admin")
+    text = server.token("ci", "read")
+    assert server("GET", "/v1/tasks", text).status_code == 200
+    server.remove("ci")
+    server.later(2.5)
+    assert server("GET", "/v1/tasks", text).status_code == 401
 
 
-def test_a_token_that_is_over_works_no_more(asked: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = asked.token("ci", "read", Instant(asked.house.now() + HOUR))
-    assert asked("GET", "/v1/tasks", text).status_code == 200
-    over = Instant(asked.house.now() + HOUR)
-    monkeypatch.setattr(asked.house, "now", lambda: over)
-    refused = asked("GET", "/v1/tasks", text)
+def test_a_token_that_is_over_works_no_more(server: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = server.token("ci", "read", Instant(server.context.now() + HOUR))
+    assert server("GET", "/v1/tasks", text).status_code == 200
+    over = Instant(server.context.now() + HOUR)
+    monkeypatch.setattr(server.context, "now", lambda: over)
+    refused = server("GET", "/v1/tasks", text)
     assert refused.status_code == 401
     assert "expired" in refused.json()["detail"]
 
 
-def test_a_damaged_token_opens_no_door(asked: InProcessServer) -> None:
-    asked.desk.store.set_settings({TOKEN_PREFIX + "AAAAAAAA": "{"})
-    assert asked("GET", "/v1/tasks").status_code == 503
+def test_a_damaged_token_opens_no_door(server: InProcessServer) -> None:
+    server.admin.store.set_settings({TOKEN_PREFIX + "AAAAAAAA": "{"})
+    assert server("GET", "/v1/tasks").status_code == 503
 
 
-def test_scrypt_is_worked_once_for_many_requests(asked: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scrypt_is_worked_once_for_many_requests(server: InProcessServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
     worked: list[str] = []
 
@@ -163,49 +163,49 @@ def test_scrypt_is_worked_once_for_many_requests(asked: InProcessServer, monkeyp
         return secret_matches(token, secret)
 
     monkeypatch.setattr(authenticator, "secret_matches", counting)
-    text = asked.token("ci", "read")
+    text = server.token("ci", "read")
 
     async def at_once() -> list[str]:
         scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "client": ("127.0.0.1", 1)}
         headers = [(b"authorization", f"Bearer {text}".encode())]
         requests = [Request({**scope, "headers": headers}) for _ in range(50)]
         return [
-            caller.who for caller in await asyncio.gather(*(asked.access.authenticate(r, Role.READ) for r in requests))
+            caller.who for caller in await asyncio.gather(*(server.access.authenticate(r, Role.READ) for r in requests))
         ]
 
     assert asyncio.run(at_once()) == ["ci"] * 50
-    asked.later(59)
-    assert asked("GET", "/v1/tasks", text).status_code == 200
+    server.later(59)
+    assert server("GET", "/v1/tasks", text).status_code == 200
     assert worked == ["ci"]
-    asked.later(61)
-    assert asked("GET", "/v1/tasks", text).status_code == 200
+    server.later(61)
+    assert server("GET", "/v1/tasks", text).status_code == 200
     assert worked == ["ci", "ci"]
 
 
-def test_wrong_tokens_are_limited_and_right_ones_are_not_shut_out(asked: InProcessServer) -> None:
-    text = asked.token("ci", "read")
+def test_wrong_tokens_are_limited_and_right_ones_are_not_shut_out(server: InProcessServer) -> None:
+    text = server.token("ci", "read")
     stranger = create_api_token("x", "admin", Instant(0)).text
-    answers = [asked("GET", "/v1/tasks", stranger).status_code for _ in range(11)]
+    answers = [server("GET", "/v1/tasks", stranger).status_code for _ in range(11)]
     assert answers == [401] * 10 + [429]
-    limited = asked("GET", "/v1/tasks", stranger)
+    limited = server("GET", "/v1/tasks", stranger)
     assert 1 <= int(limited.headers["retry-after"]) <= 6
-    assert asked("GET", "/v1/tasks", text).status_code == 200
-    assert asked("GET", "/v1/tasks", stranger, client="127.0.0.2").status_code == 401
-    asked.later(7)
-    assert asked("GET", "/v1/tasks", stranger).status_code == 401
+    assert server("GET", "/v1/tasks", text).status_code == 200
+    assert server("GET", "/v1/tasks", stranger, client="127.0.0.2").status_code == 401
+    server.later(7)
+    assert server("GET", "/v1/tasks", stranger).status_code == 401
 
 
-def test_guessing_the_secret_of_a_token_is_limited_too(asked: InProcessServer) -> None:
-    text = asked.token("ci", "read")
+def test_guessing_the_secret_of_a_token_is_limited_too(server: InProcessServer) -> None:
+    text = server.token("ci", "read")
     wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
-    assert [asked("GET", "/v1/tasks", wrong).status_code for _ in range(11)] == [401] * 10 + [429]
+    assert [server("GET", "/v1/tasks", wrong).status_code for _ in range(11)] == [401] * 10 + [429]
 
 
 # Sessions
 
 
-def signed_in(asked: InProcessServer, text: str, **headers: str) -> str:
-    answer = asked("POST", "/v1/session", json={"token": text}, headers=headers)
+def signed_in(server: InProcessServer, text: str, **headers: str) -> str:
+    answer = server("POST", "/v1/session", json={"token": text}, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.headers["set-cookie"]
 
@@ -214,66 +214,66 @@ def cookie(set_cookie: str) -> dict[str, str]:
     return {"cookie": set_cookie.partition(";")[0]}
 
 
-def test_a_session_stands_for_its_token(asked: InProcessServer) -> None:
-    text = asked.token("ana", "operate")
-    said = signed_in(asked, text)
+def test_a_session_stands_for_its_token(server: InProcessServer) -> None:
+    text = server.token("ana", "operate")
+    said = signed_in(server, text)
     assert all(word in said for word in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"))
     assert "Secure" not in said
     assert text not in said
     headers = cookie(said)
-    assert asked("GET", "/v1/tasks", headers=headers).status_code == 200
-    assert asked("GET", "/v1/session", headers=headers).json() == {"role": "operate", "needs_token": False}
-    assert asked("DELETE", "/v1/tasks/x", headers={**headers, "x-evenbeat": "1"}).status_code == 403  # needs admin
-    assert asked("DELETE", "/v1/session", headers=headers).status_code == 204
-    assert asked("GET", "/v1/tasks", headers=headers).status_code == 401
+    assert server("GET", "/v1/tasks", headers=headers).status_code == 200
+    assert server("GET", "/v1/session", headers=headers).json() == {"role": "operate", "needs_token": False}
+    assert server("DELETE", "/v1/tasks/x", headers={**headers, "x-evenbeat": "1"}).status_code == 403  # needs admin
+    assert server("DELETE", "/v1/session", headers=headers).status_code == 204
+    assert server("GET", "/v1/tasks", headers=headers).status_code == 401
 
 
-def test_a_session_ends_with_its_token_and_after_twelve_hours(asked: InProcessServer) -> None:
-    asked.token("other", "admin")
-    first, second = (cookie(signed_in(asked, asked.token(name, "read"))) for name in ("ana", "bob"))
-    asked.remove("ana")
-    asked.later(3)
-    assert asked("GET", "/v1/tasks", headers=first).status_code == 401
-    assert asked("GET", "/v1/tasks", headers=second).status_code == 200
-    asked.later(12 * 3600)
-    assert asked("GET", "/v1/tasks", headers=second).status_code == 401
+def test_a_session_ends_with_its_token_and_after_twelve_hours(server: InProcessServer) -> None:
+    server.token("other", "admin")
+    first, second = (cookie(signed_in(server, server.token(name, "read"))) for name in ("ana", "bob"))
+    server.remove("ana")
+    server.later(3)
+    assert server("GET", "/v1/tasks", headers=first).status_code == 401
+    assert server("GET", "/v1/tasks", headers=second).status_code == 200
+    server.later(12 * 3600)
+    assert server("GET", "/v1/tasks", headers=second).status_code == 401
 
 
-def test_the_cookie_is_secure_with_tls_here_or_before_us(asked: InProcessServer, tmp_path: Path) -> None:
-    text = asked.token("ana", "read")
-    assert "Secure" in signed_in(asked, text, origin="https://127.0.0.1:8629")
+def test_the_cookie_is_secure_with_tls_here_or_before_us(server: InProcessServer, tmp_path: Path) -> None:
+    text = server.token("ana", "read")
+    assert "Secure" in signed_in(server, text, origin="https://127.0.0.1:8629")
     other = tmp_path / "other"
     other.mkdir()
     with InProcessServer(other, is_secure=True) as secure:
         assert "Secure" in signed_in(secure, secure.token("ana", "read"))
 
 
-def test_wrong_tokens_begin_no_session(asked: InProcessServer) -> None:
-    asked.token("ana", "read")
+def test_wrong_tokens_begin_no_session(server: InProcessServer) -> None:
+    server.token("ana", "read")
     stranger = create_api_token("x", "admin", Instant(0)).text
     for text in (stranger, "", "evb_", "x" * 200):
-        refused = asked("POST", "/v1/session", json={"token": text})
+        refused = server("POST", "/v1/session", json={"token": text})
         assert refused.status_code == 401
         assert "set-cookie" not in refused.headers
-    assert asked("POST", "/v1/session", json={"token": "x" * 201}).status_code == 422
-    assert asked("POST", "/v1/session", json={"token": 1}).status_code == 422
+    assert server("POST", "/v1/session", json={"token": "x" * 201}).status_code == 422
+    assert server("POST", "/v1/session", json={"token": 1}).status_code == 422
 
 
-def test_wrong_links_are_limited_and_log_no_code(asked: InProcessServer, caplog: pytest.LogCaptureFixture) -> None:
-    text, code = asked.token("ana", "read"), "B" * 43
-    answers = [asked("POST", "/v1/session/link", json={"code": code}) for _ in range(11)]
+def test_wrong_links_are_limited_and_log_no_code(server: InProcessServer, caplog: pytest.LogCaptureFixture) -> None:
+    text, code = server.token("ana", "read"), "B" * 43
+    answers = [server("POST", "/v1/session/link", json={"code": code}) for _ in range(11)]
     assert [answer.status_code for answer in answers] == [401] * 10 + [429]
     assert "`evenbeat token link` makes another" in answers[0].json()["detail"]
     assert not any("set-cookie" in answer.headers for answer in answers)
     assert [record.__dict__.get("address") for record in caplog.records if "refused" in record.message]
     assert code not in caplog.text
-    assert asked("GET", "/v1/tasks", text).status_code == 200
+    assert server("GET", "/v1/tasks", text).status_code == 200
     for body in ({}, {"code": 1}, {"code": "x" * 201}, {"token": text}):
-        assert asked("POST", "/v1/session/link", json=body).status_code == 422
+        assert server("POST", "/v1/session/link", json=body).status_code == 422
 
 
-def test_nodes_on_two_ports_of_a_host_have_cookies_of_their_own(asked: InProcessServer) -> None:
-    found = [TokenAuthenticator(asked.house, "127.0.0.1", port).cookie for port in (8629, 8630, None)]
+def test_nodes_on_two_ports_of_a_host_have_cookies_of_their_own(server: InProcessServer) -> None:
+    found = [TokenAuthenticator(server.context, "127.0.0.1", port).cookie for port in (8629, 8630, None)]
     assert found == ["evenbeat_session_8629", "evenbeat_session_8630", "evenbeat_session"]
 
 
@@ -285,12 +285,12 @@ def test_sessions_are_bounded() -> None:
     assert sessions.find("") is None
 
 
-def test_a_problem_names_no_secret(asked: InProcessServer, caplog: pytest.LogCaptureFixture) -> None:
-    text = asked.token("ci", "read")
+def test_a_problem_names_no_secret(server: InProcessServer, caplog: pytest.LogCaptureFixture) -> None:
+    text = server.token("ci", "read")
     wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
-    refused = asked("GET", "/v1/tasks", wrong)
+    refused = server("GET", "/v1/tasks", wrong)
     assert wrong[4:] not in refused.text
     assert [(r.__dict__["action"], r.__dict__["address"]) for r in caplog.records] == [("refused", "127.0.0.1")]
     assert wrong[4:] not in caplog.text
     with pytest.raises(HttpError):
-        asyncio.run(asked.access.authenticate(Request({"type": "http", "method": "GET", "headers": []}), Role.READ))
+        asyncio.run(server.access.authenticate(Request({"type": "http", "method": "GET", "headers": []}), Role.READ))

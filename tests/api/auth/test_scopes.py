@@ -16,7 +16,7 @@ from evenbeat.api.application import ROUTES
 from evenbeat.api.auth.scopes import SCOPE_POLICIES, ScopePolicy, events_within, narrow_filter
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role, Route
-from evenbeat.api.live.status_feed import parse_feed_position, sse_frame
+from evenbeat.api.live.event_feed import parse_feed_position, sse_frame
 from evenbeat.api.openapi import reference_page
 from evenbeat.core.scope import Scope
 from evenbeat.model import Cause
@@ -30,15 +30,17 @@ PARTS = {"{name}": "theirs", "{token}": "x" * 32, "{id}": "1"}
 
 
 @pytest.fixture(scope="module", params=[SHOP, OPS], ids=["owner", "label"])
-def limited(request: pytest.FixtureRequest, house: ApiContext, api: ApiClient, living: LiveNode) -> Iterator[ApiClient]:
+def limited(
+    request: pytest.FixtureRequest, context: ApiContext, api: ApiClient, live_node: LiveNode
+) -> Iterator[ApiClient]:
     """An admin whose token is limited; `mine-*` is within, `theirs-*` is not."""
     if api.get("/v1/tasks/mine").status_code == 404:
         for name, owner, team in (("mine", "shop", "ops"), ("theirs", "bank", "dev")):
             body = {"name": name, "every": "1d", "command": ["noop"], "labels": {"team": team}}
             assert api.post(f"/v1/tasks?owner={owner}", json=body).status_code == 201
             assert api.post(f"/v1/tasks/{name}/run?wait=true").status_code == 200
-        assert seed_problem(living.node.store, "theirs", cause=Cause.FAILED) == 1
-    api = ApiClient(house, RoleNameAuthenticator(request.param))
+        assert seed_problem(live_node.node.store, "theirs", cause=Cause.FAILED) == 1
+    api = ApiClient(context, RoleNameAuthenticator(request.param))
     yield api
     api.close()
 
@@ -138,7 +140,7 @@ def test_a_filter_is_narrowed(only: Filter, expected: Filter) -> None:
     assert narrow_filter(only, None) == only
 
 
-def test_events_are_those_of_the_scope(limited: ApiClient, house: ApiContext) -> None:
+def test_events_are_those_of_the_scope(limited: ApiClient, context: ApiContext) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
         yield sse_frame("run", {"task": "mine", "number": numbers["mine"]}, parse_feed_position("b-1"))
@@ -148,12 +150,12 @@ def test_events_are_those_of_the_scope(limited: ApiClient, house: ApiContext) ->
         yield sse_frame("reset", {}, parse_feed_position("b-4"))
 
     async def heard() -> bytes:
-        return b"".join([piece async for piece in events_within(pieces(), house, SHOP)])
+        return b"".join([piece async for piece in events_within(pieces(), context, SHOP)])
 
     assert limited
-    numbers = {entry.task.name: entry.number for entry in house.store.entries()}
-    told = asyncio.run(heard())
-    assert told == (
+    numbers = {entry.task.name: entry.number for entry in context.store.entries()}
+    received = asyncio.run(heard())
+    assert received == (
         b'retry: 1000\n\nid: b-1\nevent: run\ndata: {"task":"mine","number":%d}\n\n' % numbers["mine"]
         + b"id: b-2\n\nid: b-3\n\n: beat\n\nid: b-4\nevent: reset\ndata: {}\n\n"
     )
@@ -162,12 +164,12 @@ def test_events_are_those_of_the_scope(limited: ApiClient, house: ApiContext) ->
 def test_the_token_carries_its_scope(tmp_path: Path) -> None:
     with LiveNode(tmp_path / "evenbeat.db"):
         pass
-    with InProcessServer(tmp_path) as asked:
-        new = create_api_token("ci", "operate", asked.house.now(), None, Scope("shop", {"team": "ops"}))
-        add_token(asked.desk, new.id, new.token, "ana")
-        asked.later(3)
-        assert asked("GET", "/v1/tasks", new.text).json()["total"] == 0
-        refused = asked("GET", "/v1/status", new.text)
+    with InProcessServer(tmp_path) as server:
+        new = create_api_token("ci", "operate", server.context.now(), None, Scope("shop", {"team": "ops"}))
+        add_token(server.admin, new.id, new.token, "ana")
+        server.later(3)
+        assert server("GET", "/v1/tasks", new.text).json()["total"] == 0
+        refused = server("GET", "/v1/status", new.text)
         assert (refused.status_code, "limited to owner shop, label team=ops" in refused.text) == (403, True)
-        (change,) = [change for change in asked.desk.store.changes() if change.name == "token ci"]
+        (change,) = [change for change in server.admin.store.changes() if change.name == "token ci"]
         assert change.detail == "operate, limited to owner shop, label team=ops"

@@ -15,17 +15,17 @@ POST = b"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessServer]:
     """Without tokens."""
-    with InProcessServer(tmp_path_factory.mktemp("open")) as asked:
-        yield asked
+    with InProcessServer(tmp_path_factory.mktemp("open")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[InProcessServer, str]]:
     """With one, of an admin."""
-    with InProcessServer(tmp_path_factory.mktemp("closed")) as asked:
-        yield asked, asked.token("ana", "admin")
+    with InProcessServer(tmp_path_factory.mktemp("closed")) as server:
+        yield server, server.token("ana", "admin")
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +42,20 @@ def status(answer: bytes) -> int:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8629", "127.0.0.1.evil.example", "localhost.evil", ""])
-def test_a_page_whose_name_leads_to_us_is_refused(asked: InProcessServer, host: str) -> None:
+def test_a_page_whose_name_leads_to_us_is_refused(server: InProcessServer, host: str) -> None:
     for method in ("GET", "DELETE"):
-        assert asked(method, "/v1/tasks/x", headers={"host": host}).status_code == 403
-    assert asked("GET", "/v1/session", headers={"host": host}).status_code == 403
+        assert server(method, "/v1/tasks/x", headers={"host": host}).status_code == 403
+    assert server("GET", "/v1/session", headers={"host": host}).status_code == 403
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8629", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]:8629"])
-def test_names_of_this_machine_are_ours(asked: InProcessServer, host: str) -> None:
-    assert asked("GET", "/v1/tasks", headers={"host": host}).status_code == 200
+def test_names_of_this_machine_are_ours(server: InProcessServer, host: str) -> None:
+    assert server("GET", "/v1/tasks", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"])
-def test_what_came_through_a_proxy_is_not_from_this_machine(asked: InProcessServer, header: str) -> None:
-    assert asked("GET", "/v1/tasks", headers={header: "127.0.0.1"}).status_code == 403
+def test_what_came_through_a_proxy_is_not_from_this_machine(server: InProcessServer, header: str) -> None:
+    assert server("GET", "/v1/tasks", headers={header: "127.0.0.1"}).status_code == 403
 
 
 # Pages of others
@@ -76,43 +76,43 @@ def test_what_came_through_a_proxy_is_not_from_this_machine(asked: InProcessServ
     ("method", "path"), [("POST", "/v1/tasks"), ("DELETE", "/v1/tasks/x"), ("POST", "/v1/session")]
 )
 def test_pages_of_others_change_nothing(
-    asked: InProcessServer, headers: dict[str, str], method: str, path: str
+    server: InProcessServer, headers: dict[str, str], method: str, path: str
 ) -> None:
-    assert asked(method, path, headers=headers).status_code == 403
+    assert server(method, path, headers=headers).status_code == 403
 
 
 def test_a_page_has_no_token_to_send_so_whoever_sends_one_is_believed(closed: tuple[InProcessServer, str]) -> None:
-    asked, text = closed
+    server, text = closed
     headers = {"origin": "http://evil.example"}
-    assert asked("DELETE", "/v1/tasks/x", text, headers=headers).status_code not in (401, 403)
-    assert asked("POST", "/v1/session", text, headers=headers, json={"token": text}).status_code == 403
+    assert server("DELETE", "/v1/tasks/x", text, headers=headers).status_code not in (401, 403)
+    assert server("POST", "/v1/session", text, headers=headers, json={"token": text}).status_code == 403
 
 
-def test_our_own_page_may(asked: InProcessServer) -> None:
-    headers = {"origin": asked.url, "sec-fetch-site": "same-origin"}
-    assert asked("DELETE", "/v1/tasks/x", headers=headers).status_code not in (401, 403)
+def test_our_own_page_may(server: InProcessServer) -> None:
+    headers = {"origin": server.url, "sec-fetch-site": "same-origin"}
+    assert server("DELETE", "/v1/tasks/x", headers=headers).status_code not in (401, 403)
 
 
 def test_with_tls_a_page_without_it_is_somebody_elses(tmp_path: Path) -> None:
-    with InProcessServer(tmp_path, is_secure=True) as asked:
-        assert asked("DELETE", "/v1/tasks/x", headers={"origin": "http://127.0.0.1:8629"}).status_code == 403
-        assert asked("DELETE", "/v1/tasks/x", headers={"origin": asked.url}).status_code != 403
+    with InProcessServer(tmp_path, is_secure=True) as server:
+        assert server("DELETE", "/v1/tasks/x", headers={"origin": "http://127.0.0.1:8629"}).status_code == 403
+        assert server("DELETE", "/v1/tasks/x", headers={"origin": server.url}).status_code != 403
 
 
 def test_a_cookie_changes_nothing_without_our_header(closed: tuple[InProcessServer, str]) -> None:
-    asked, text = closed
-    answer = asked("POST", "/v1/session", json={"token": text})
+    server, text = closed
+    answer = server("POST", "/v1/session", json={"token": text})
     headers = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
     for wrong in ({}, {"x-evenbeat": "0"}, {"x-evenbeat": "1", "origin": "http://evil.example"}):
-        assert asked("DELETE", "/v1/tasks/x", headers={**headers, **wrong}).status_code == 403
-    assert asked("DELETE", "/v1/tasks/x", headers={**headers, "x-evenbeat": "1"}).status_code not in (401, 403)
-    assert asked("GET", "/v1/tasks", headers={"cookie": "evenbeat_session=guess"}).status_code == 401
+        assert server("DELETE", "/v1/tasks/x", headers={**headers, **wrong}).status_code == 403
+    assert server("DELETE", "/v1/tasks/x", headers={**headers, "x-evenbeat": "1"}).status_code not in (401, 403)
+    assert server("GET", "/v1/tasks", headers={"cookie": "evenbeat_session=guess"}).status_code == 401
 
 
 @pytest.mark.parametrize("said", ["Basic YTpi", "Bearer", "Bearer ", "evb_x", "Bearer é", "bearer\tx"])
 def test_what_is_no_token_lets_nobody_in(closed: tuple[InProcessServer, str], said: str) -> None:
-    asked, _ = closed
-    assert asked("GET", "/v1/tasks", headers={"authorization": said.encode()}).status_code == 401
+    server, _ = closed
+    assert server("GET", "/v1/tasks", headers={"authorization": said.encode()}).status_code == 401
 
 
 # Paths
@@ -241,10 +241,10 @@ def test_too_many_requests_are_told_when_to_come_again(tmp_path: Path) -> None:
     assert buckets.take_token("b") == 0
     now = 0.5
     assert [buckets.take_token("a") for _ in range(2)] == [0, 1]
-    with InProcessServer(tmp_path) as asked:
-        answers = [asked("GET", "/v1/session") for _ in range(3)]
-        asked.app._requests = RateLimiter(1, 1, lambda: now)
-        answers += [asked("GET", "/v1/session") for _ in range(2)]
+    with InProcessServer(tmp_path) as server:
+        answers = [server("GET", "/v1/session") for _ in range(3)]
+        server.app.request_limiter = RateLimiter(1, 1, lambda: now)
+        answers += [server("GET", "/v1/session") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 429]
     assert answers[-1].headers["retry-after"] == "1"
 
@@ -267,8 +267,8 @@ def test_a_network_of_ipv6_is_one_client() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/tasks", "/v1/nothing", "/healthz", "/static/app.js", "/docs", "/%00"])
-def test_every_answer_has_the_rules_for_browsers(asked: InProcessServer, path: str) -> None:
-    answer = asked("GET", path)
+def test_every_answer_has_the_rules_for_browsers(server: InProcessServer, path: str) -> None:
+    answer = server("GET", path)
     for name, value in SECURITY_HEADERS.items():
         assert answer.headers[name.decode()] == value.decode()
     assert "unsafe" not in answer.headers["content-security-policy"]

@@ -45,7 +45,7 @@ DOCUMENT = openapi_document((*ROUTES, *reference_page.routes(ROUTES)))
 SCHEMA = schemathesis.openapi.from_dict(deepcopy(DOCUMENT), config=CONFIG)
 
 
-class Later:
+class DeferredApplication:
     """Stands for the application, which is there when the tests are."""
 
     app: ASGIApp
@@ -54,15 +54,15 @@ class Later:
         await self.app(scope, receive, send)
 
 
-LATER = SCHEMA.app = Later()
+DEFERRED = SCHEMA.app = DeferredApplication()
 
 
-class Receptionist(RoleNameAuthenticator):
+class SessionAuthenticator(RoleNameAuthenticator):
     """Also has what sessions are made with."""
 
-    def __init__(self, house: ApiContext) -> None:
+    def __init__(self, context: ApiContext) -> None:
         super().__init__()
-        self._access = TokenAuthenticator(house, "127.0.0.1", is_open=True)
+        self._access = TokenAuthenticator(context, "127.0.0.1", is_open=True)
 
     async def authenticate(self, request: Request, role: Role) -> FakeCaller:
         request.scope["evenbeat.access"] = self._access
@@ -70,12 +70,12 @@ class Receptionist(RoleNameAuthenticator):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def application(house: ApiContext) -> Iterator[None]:
+def application(context: ApiContext) -> Iterator[None]:
     """The one that the requests go to."""
-    api = ApiClient(house, Receptionist(house))
-    LATER.app = api.app
+    api = ApiClient(context, SessionAuthenticator(context))
+    DEFERRED.app = api.app
     assert api.get("/v1/openapi.json").json() == DOCUMENT
-    house.live_feed.end_streams()  # so that a stream of events ends
+    context.live_feed.end_streams()  # so that a stream of events ends
     for name in ("0", "a"):
         api.add(name)
     yield

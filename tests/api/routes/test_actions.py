@@ -31,10 +31,10 @@ def test_pause_and_resume_by_filter(several: ApiClient) -> None:
     assert resumed["count"] == 3
 
 
-def test_run_by_filter(several: ApiClient, living: LiveNode) -> None:
+def test_run_by_filter(several: ApiClient, live_node: LiveNode) -> None:
     done = several.post("/v1/actions", json={"action": "run", "filter": {"names": ["bulk-0", "bulk-[x]", "*-1"]}})
     assert done.json() == {"action": "run", "count": 2, "names": ["bulk-0", "bulk-1"], "unchanged": 0, "files": []}
-    eventually(lambda: living.runs("bulk-0") and living.runs("bulk-1"))
+    eventually(lambda: live_node.runs("bulk-0") and live_node.runs("bulk-1"))
 
 
 def test_some_run_together_or_none_does(several: ApiClient) -> None:
@@ -46,8 +46,8 @@ def test_some_run_together_or_none_does(several: ApiClient) -> None:
     assert len(several.get("/v1/tasks/bulk-0/history?runs=true").json()["runs"]) == before
 
 
-def test_delete_takes_an_admin_and_tells_the_first_names(several: ApiClient, house: ApiContext) -> None:
-    operator = ApiClient(house, RoleNameAuthenticator(), who="operator")
+def test_delete_takes_an_admin_and_tells_the_first_names(several: ApiClient, context: ApiContext) -> None:
+    operator = ApiClient(context, RoleNameAuthenticator(), who="operator")
     body = {"action": "delete", "filter": {"names": ["bulk-2", "bulk-3"]}}
     assert operator.post("/v1/actions", json=body).status_code == 403
     assert operator.post("/v1/actions", json={**body, "action": "pause"}).status_code == 200

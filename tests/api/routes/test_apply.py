@@ -84,13 +84,13 @@ def test_all_that_does_not_fit_is_told_with_its_place(api: ApiClient) -> None:
     assert [error["pointer"] for error in answer.json()["errors"]] == ["/period", "/limit", ""]
 
 
-def test_some_run_now_all_or_none(api: ApiClient, living: LiveNode) -> None:
+def test_some_run_now_all_or_none(api: ApiClient, live_node: LiveNode) -> None:
     for name in ("rn-a", "rn-b"):
         api.add(name)
     api.post("/v1/tasks", json={"name": "rn-told", "every": "1d", "passive": True, "check": True})
     refused = api.post("/v1/runs", json={"tasks": ["rn-a", "rn-told"]})
     assert (refused.status_code, "passive" in refused.json()["detail"]) == (409, True)
-    assert living.runs("rn-a") == []
+    assert live_node.runs("rn-a") == []
     waited = api.post("/v1/runs", json={"tasks": ["rn-a", "rn-b"], "wait": True})
     assert waited.status_code == 200
     assert [(run["task"], run["outcome"]) for run in waited.json()["runs"]] == [
@@ -99,7 +99,7 @@ def test_some_run_now_all_or_none(api: ApiClient, living: LiveNode) -> None:
     ]
     asked = api.post("/v1/runs", json={"tasks": ["rn-a"]})
     assert (asked.status_code, asked.json()) == (202, {"runs": [], "waiting": {}})
-    eventually(lambda: len(living.runs("rn-a")) == 2)
+    eventually(lambda: len(live_node.runs("rn-a")) == 2)
     assert api.post("/v1/runs", json={"tasks": ["rn-none"]}).status_code == 422
 
 

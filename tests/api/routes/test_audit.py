@@ -16,12 +16,12 @@ OPERATOR = {"authorization": "Bearer operator"}
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
     """A node of which nobody else changes anything."""
-    with LiveNode(tmp_path_factory.mktemp("audit") / "evenbeat.db", grace=0.1) as living:
-        house = ApiContext(living.database)
-        api = ApiClient(house, RoleNameAuthenticator())
+    with LiveNode(tmp_path_factory.mktemp("audit") / "evenbeat.db", grace=0.1) as live_node:
+        context = ApiContext(live_node.database)
+        api = ApiClient(context, RoleNameAuthenticator())
         yield api
         api.close()
-        house.close()
+        context.close()
 
 
 def audit(api: ApiClient, **query: object) -> list[ChangeDocument]:

@@ -269,12 +269,12 @@ def test_a_pool_without_a_worker_is_seen_everywhere(
     near, far = (
         evenbeat("status", *where) for where in (("--db", cluster.dsn), ("--url", cluster.first.node.page.rstrip("/")))
     )
-    for told in (near, far):
-        assert told.code == 0
-        assert told.out.count("partitions, ") == 2
-        assert re.search(rf"smith {cluster.worker.pid} \(\w+\), pool default: ", told.out)
-        assert "far [away]: no worker for " in told.out
-        assert ", 1 run waiting" in told.out
+    for shown in (near, far):
+        assert shown.code == 0
+        assert shown.out.count("partitions, ") == 2
+        assert re.search(rf"smith {cluster.worker.pid} \(\w+\), pool default: ", shown.out)
+        assert "far [away]: no worker for " in shown.out
+        assert ", 1 run waiting" in shown.out
     as_json = evenbeat("status", "--db", cluster.dsn, "--json").json
     over_http = evenbeat("status", "--url", cluster.first.node.page.rstrip("/"), "--json").json
     assert list(as_json) == list(over_http)
@@ -286,10 +286,10 @@ def test_a_pool_without_a_worker_is_seen_everywhere(
 def test_status_without_a_node_says_what_starts_one_and_no_password(cluster: LiveCluster, evenbeat: Evenbeat) -> None:
     dsn = cluster.postgres.create_database().replace("evenbeat@", "evenbeat:secret@")
     PostgresStore(dsn).close()
-    told = evenbeat("status", "--db", dsn)
-    assert told.code == 1
-    assert "`evenbeat scheduler` starts one" in told.out
-    assert "secret" not in told.out + told.err
+    shown = evenbeat("status", "--db", dsn)
+    assert shown.code == 1
+    assert "`evenbeat scheduler` starts one" in shown.out
+    assert "secret" not in shown.out + shown.err
     assert evenbeat("status", "--db", dsn, "--json").json["live"] is False
 
 
@@ -326,9 +326,9 @@ def test_a_link_of_a_cluster_works_once_at_any_of_its_nodes(
 ) -> None:
     monkeypatch.setenv("EVENBEAT_DB", cluster.dsn)
     assert "`evenbeat token link NAME`, one of: tests" in evenbeat("token", "link").err
-    told = evenbeat("token", "link", "tests", "--json").json
+    shown = evenbeat("token", "link", "tests", "--json").json
     pages = [member.node.page for member in (cluster.first, cluster.second)]
-    page, _, code = told["link"].partition("#/sign-in/")
+    page, _, code = shown["link"].partition("#/sign-in/")
     assert page in pages
     with ThreadPoolExecutor(4) as at_once:
         answers = list(

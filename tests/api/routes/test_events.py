@@ -11,16 +11,16 @@ from live_node import LiveNode
 from waiting import PATIENCE
 
 from evenbeat.api.http.context import ApiContext
-from evenbeat.api.live.status_feed import FeedPosition, LiveFeed, parse_feed_position
+from evenbeat.api.live.event_feed import FeedPosition, LiveFeed, parse_feed_position
 from evenbeat.api.routes import events
-from evenbeat.api.routes.events import event_stream
+from evenbeat.client.socket import NodeSocket
 from evenbeat.model import Instant, Job, Outcome, RunKind, Schedule, State, Task
 from evenbeat.node.answers.status import status_of
 from evenbeat.store.contract import Filter
 from evenbeat.wire.events import EventMessage, RunEvent, TaskEvent
 from evenbeat.wire.status import Lateness, Status
 
-NOWHERE = Path("no such node")
+NOWHERE = NodeSocket(Path("no such node"))
 
 
 class Heard(NamedTuple):
@@ -67,10 +67,17 @@ class Browser:
 
 
 def browser(listening: LiveFeed, heard: str = "", **more: Any) -> Browser:
-    return Browser(event_stream(listening, parse_feed_position(heard) if heard else None, **more))
+    return browser_at(listening, parse_feed_position(heard) if heard else None, **more)
 
 
-def told(count: int, last: int, boot: str = "boot", status: Status | None = None) -> EventMessage:
+def browser_at(listening: LiveFeed, heard: FeedPosition | None, **more: Any) -> Browser:
+    async def is_admitted() -> bool:
+        return True
+
+    return Browser(listening.stream(heard, is_admitted=is_admitted, look=1.0, **more))
+
+
+def a_message(count: int, last: int, boot: str = "boot", status: Status | None = None) -> EventMessage:
     return EventMessage(boot, last, [TaskEvent(f"t-{last - count + 1 + i}", "changed") for i in range(count)], status)
 
 
@@ -88,11 +95,11 @@ def resets(heard: list[Heard]) -> int:
 def test_a_new_browser_learns_where_it_is_and_all_that_follows() -> None:
     async def story() -> None:
         listening = LiveFeed(NOWHERE)
-        listening.receive(told(3, 3))
+        listening.receive(a_message(3, 3))
         new = browser(listening)
         await new.until(lambda heard: heard)
         assert new.heard == [Heard("", "boot-3", None)]
-        listening.receive(told(2, 5))
+        listening.receive(a_message(2, 5))
         await new.until(lambda heard: len(names(heard)) == 2)
         assert [(one.id, one.data) for one in new.heard[1:]] == [
             ("boot-4", {"name": "t-4", "change": "changed", "next": None}),
@@ -114,9 +121,9 @@ def test_who_comes_back_gets_what_they_missed(last: str, expected: list[str]) ->
     async def story() -> None:
         listening = LiveFeed(NOWHERE, kept=5)
         for i in range(1, 8):
-            listening.receive(told(1, i))
+            listening.receive(a_message(1, i))
         back = browser(listening, last)
-        listening.receive(told(0, 7, status=a_status()))
+        listening.receive(a_message(0, 7, status=a_status()))
         await back.until(lambda heard: any(one.name == "status" for one in heard))
         assert names(back.heard) == expected
         assert not resets(back.heard)
@@ -129,27 +136,29 @@ def test_who_missed_what_is_not_known_any_more_reads_everything_again(last: str)
     async def story() -> None:
         listening = LiveFeed(NOWHERE, kept=5)
         for i in range(1, 8):
-            listening.receive(told(1, i))
-        back = Browser(event_stream(listening, parse_feed_position(last) or FeedPosition("", 0)))
+            listening.receive(a_message(1, i))
+        back = browser_at(listening, parse_feed_position(last) or FeedPosition("", 0))
         await back.until(lambda heard: heard)
         assert back.heard == [Heard("reset", "boot-7", {})]
-        listening.receive(told(1, 8))
+        listening.receive(a_message(1, 8))
         await back.until(lambda heard: len(heard) == 2)
         assert names(back.heard) == ["t-8"]
 
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("feed", [told(1, 9), told(0, 8), told(1, 1, "another start"), told(0, 0, "another start")])
+@pytest.mark.parametrize(
+    "feed", [a_message(1, 9), a_message(0, 8), a_message(1, 1, "another start"), a_message(0, 0, "another start")]
+)
 def test_a_gap_and_another_start_of_the_node_are_told_once(feed: EventMessage) -> None:
     async def story() -> None:
         listening = LiveFeed(NOWHERE)
-        listening.receive(told(7, 7))
+        listening.receive(a_message(7, 7))
         connected = browser(listening)
         await connected.until(lambda heard: heard)
         listening.receive(feed)
         await connected.until(resets)
-        listening.receive(told(1, feed.seq + 1, feed.boot))
+        listening.receive(a_message(1, feed.seq + 1, feed.boot))
         await connected.until(names)
         assert [one.name for one in connected.heard] == ["", "reset", "task"]
         assert listening.position == FeedPosition(feed.boot, feed.seq + 1)
@@ -160,17 +169,17 @@ def test_a_gap_and_another_start_of_the_node_are_told_once(feed: EventMessage) -
 def test_a_slow_reader_is_told_so_and_keeps_nobody_waiting() -> None:
     async def story() -> None:
         listening = LiveFeed(NOWHERE, kept=1_000)
-        listening.receive(told(1, 1))
+        listening.receive(a_message(1, 1))
         slow, quick = browser(listening), browser(listening)
         for one in (slow, quick):
             await one.until(lambda heard: heard)
         for last in range(301, 3_002, 300):
-            listening.receive(told(300, last))
+            listening.receive(a_message(300, last))
             await quick.until(lambda heard: len(names(heard)) == last - 1)  # noqa: B023 - asked at once
         assert not resets(quick.heard)
         assert len(await slow.piece()) == 1
         await slow.until(lambda heard: True)
-        listening.receive(told(1, 3_002))
+        listening.receive(a_message(1, 3_002))
         await slow.until(names)
         assert names(slow.heard) == ["t-3002"]
 
@@ -180,7 +189,7 @@ def test_a_slow_reader_is_told_so_and_keeps_nobody_waiting() -> None:
 def test_what_waits_for_a_browser_is_told_in_pieces() -> None:
     async def story() -> None:
         listening = LiveFeed(NOWHERE)
-        listening.receive(told(2_000, 2_000))
+        listening.receive(a_message(2_000, 2_000))
         back = browser(listening, "boot-0")
         assert await back.piece() == []  # how soon to come back
         sizes = [len(await back.piece()) for _ in range(4)]
@@ -288,13 +297,13 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
     task = Task(name="failing", schedule=Schedule(every=86_400_000_000), job=Job(command=("false",)))
 
     async def story() -> None:
-        with LiveNode(database) as living:
-            house = ApiContext(database)
-            listening = house.live_feed
+        with LiveNode(database) as live_node:
+            context = ApiContext(database)
+            listening = context.live_feed
             listening.start()
             connected = browser(listening)
             await connected.until(lambda heard: any(one.name == "status" for one in heard))
-            await asyncio.to_thread(change, living)
+            await asyncio.to_thread(change, live_node)
             await connected.until(lambda heard: any(one.name == "run" for one in heard))
             await connected.until(lambda heard: "removed" in [o.data["change"] for o in heard if o.name == "task"])
             run = next(one for one in connected.heard if one.name == "run")
@@ -305,7 +314,7 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
             assert run.data["next"] == changes[0]["next"]
             assert listening.is_live
             assert listening.status is not None
-            assert listening.status.tasks == status_of(living.node).tasks
+            assert listening.status.tasks == status_of(live_node.node).tasks
             last = max((one.id for one in connected.heard if one.id), key=lambda id_: int(id_.rpartition("-")[2]))
             again = browser(listening, run.id)
             await again.until(names)
@@ -319,13 +328,13 @@ def test_runs_changes_and_the_status_of_a_real_node_survive_its_restart(tmp_path
             # Our own connection to the node is not the browser's.
             await connected.until(lambda heard: any(one.name == "status" for one in heard[before:]))
         await listening.stop()
-        house.close()
+        context.close()
 
-    def change(living: LiveNode) -> None:
-        with living.door() as door:
-            door.add([task], "me")
-            door.run_now(["failing"], wait=True)
-            door.remove(Filter(names=("failing",)))
+    def change(live_node: LiveNode) -> None:
+        with live_node.client() as client:
+            client.add([task], "me")
+            client.run_now(["failing"], wait=True)
+            client.remove(Filter(names=("failing",)))
 
     asyncio.run(story())
 
@@ -376,18 +385,18 @@ READER = {"host": "localhost", "authorization": "Bearer reader"}
 
 
 @pytest.fixture
-def over_http(living: LiveNode) -> Any:
+def over_http(live_node: LiveNode) -> Any:
     """Ask on one loop: what listens to the node lives on it."""
 
     def ask(path: str = "/v1/events", **headers: str) -> tuple[int, dict[str, str], bytes, int]:
         async def story() -> tuple[int, dict[str, str], bytes, int]:
-            house = ApiContext(living.database)
-            api = ApiClient(house, RoleNameAuthenticator())
+            context = ApiContext(live_node.database)
+            api = ApiClient(context, RoleNameAuthenticator())
             try:
-                return *await connect(api, path, READER | headers), house.live_feed.streams
+                return *await connect(api, path, READER | headers), context.live_feed.streams
             finally:
-                await house.live_feed.stop()
-                house.close()
+                await context.live_feed.stop()
+                context.close()
 
         return asyncio.run(story())
 

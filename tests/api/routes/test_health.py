@@ -25,24 +25,16 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
 
 
 @pytest.fixture
-def house(node: LiveNode) -> Iterator[ApiContext]:
+def context(node: LiveNode) -> Iterator[ApiContext]:
     """With a live node."""
     with closing(ApiContext(node.database)) as context:
         yield context
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Nobody has looked before."""
-    health._cached_replies.clear()
-    yield
-    health._cached_replies.clear()
-
-
-def ask(house: ApiContext, path: str) -> httpx.Response:
+def ask(context: ApiContext, path: str) -> httpx.Response:
     async def asking() -> httpx.Response:
         transport = httpx.ASGITransport(
-            app=protected_application(house, TokenAuthenticator(house, "127.0.0.1", is_open=True))
+            app=protected_application(context, TokenAuthenticator(context, "127.0.0.1", is_open=True))
         )
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.get(path)
@@ -50,22 +42,22 @@ def ask(house: ApiContext, path: str) -> httpx.Response:
     return asyncio.run(asking())
 
 
-def test_a_node_that_does_its_work_is_ready(house: ApiContext) -> None:
+def test_a_node_that_does_its_work_is_ready(context: ApiContext) -> None:
     for path in ("/healthz", "/readyz"):
-        answer = ask(house, path)
+        answer = ask(context, path)
         assert (answer.status_code, answer.json()) == (200, {"ok": True, "problems": []})
 
 
-def test_without_a_node_the_server_is_alive_and_not_ready(empty_house: ApiContext) -> None:
-    assert ask(empty_house, "/healthz").status_code == 200
-    answer = ask(empty_house, "/readyz")
+def test_without_a_node_the_server_is_alive_and_not_ready(stopped_context: ApiContext) -> None:
+    assert ask(stopped_context, "/healthz").status_code == 200
+    answer = ask(stopped_context, "/readyz")
     assert answer.status_code == 503
     (problem,) = answer.json()["problems"]
     assert "the node does not answer" in problem
 
 
 def test_a_node_that_stands_still_is_not_ready(
-    house: ApiContext, node: LiveNode, monkeypatch: pytest.MonkeyPatch
+    context: ApiContext, node: LiveNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "UNRESPONSIVE_SECONDS", 0.2)
     over, stands = threading.Event(), threading.Event()
@@ -77,7 +69,7 @@ def test_a_node_that_stands_still_is_not_ready(
     node.do(stand_still)
     assert stands.wait(60)
     try:
-        answer = ask(house, "/readyz")
+        answer = ask(context, "/readyz")
     finally:
         over.set()
     assert answer.status_code == 503
@@ -85,7 +77,7 @@ def test_a_node_that_stands_still_is_not_ready(
 
 
 def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybody(
-    house: ApiContext, node: LiveNode
+    context: ApiContext, node: LiveNode
 ) -> None:
     done = threading.Event()
 
@@ -95,7 +87,7 @@ def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybo
 
     node.do(lambda: fail("/secret/place: the disk is full"))
     assert done.wait(60)
-    answer = ask(house, "/readyz")
+    answer = ask(context, "/readyz")
     node.do(lambda: fail(""))
     assert answer.status_code == 503
     assert "the store cannot take anything" in answer.json()["problems"][0]
@@ -103,30 +95,30 @@ def test_a_store_that_fails_makes_it_not_ready_and_its_reason_is_not_for_everybo
 
 
 def test_a_node_without_workers_on_purpose_is_ready_and_says_so(
-    house: ApiContext, monkeypatch: pytest.MonkeyPatch
+    context: ApiContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    well = asyncio.run(numbers_of(house))
+    well = asyncio.run(numbers_of(context))
     without = replace(well, workers=0, last_turn=0.1, oldest_unsafe=0.0, status=replace(well.status, executes=False))
 
     async def numbers(_: ApiContext) -> NodeMetrics:
         return without
 
     monkeypatch.setattr(health, "numbers_of", numbers)
-    answer = ask(house, "/readyz")
+    answer = ask(context, "/readyz")
     assert (answer.status_code, answer.json()) == (200, {"ok": True, "problems": [], "notes": [NO_WORKERS_TEXT]})
 
 
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        ({"last_turn": 5.1}, "the beat has not turned for 5 s"),
+        ({"last_turn": 5.1}, "the scheduler has made no turn for 5 s"),
         ({"oldest_unsafe": 10.1}, "the store has not taken what was offered for 10 s"),
         ({"workers": 0}, "no worker process is alive"),
         ({"queue": "out of /secret"}, "runs cannot be started; the node's log says why"),
     ],
 )
-def test_each_sign_of_life_counts(house: ApiContext, wrong: dict[str, Any], problem: str) -> None:
-    well = asyncio.run(numbers_of(house))
+def test_each_sign_of_life_counts(context: ApiContext, wrong: dict[str, Any], problem: str) -> None:
+    well = asyncio.run(numbers_of(context))
     assert health_errors(replace(well, last_turn=4.9, oldest_unsafe=9.9, workers=1)) == []
     assert health_errors(replace(well, **wrong)) == [problem]
 
@@ -139,26 +131,26 @@ def test_each_sign_of_life_counts(house: ApiContext, wrong: dict[str, Any], prob
     ],
 )
 def test_in_a_cluster_lease_and_queue_count_and_workers_do_not(
-    house: ApiContext, wrong: dict[str, Any], problem: str
+    context: ApiContext, wrong: dict[str, Any], problem: str
 ) -> None:
     place = ClusterMetrics(2, 128, 0, 3.9, "ok", 0, 0, {}, {}, 0)
-    well = replace(asyncio.run(numbers_of(house)), last_turn=0.1, oldest_unsafe=0.0, workers=0, cluster=place)
+    well = replace(asyncio.run(numbers_of(context)), last_turn=0.1, oldest_unsafe=0.0, workers=0, cluster=place)
     assert health_errors(well) == []
     assert health_errors(replace(well, cluster=replace(place, **wrong))) == [problem]
 
 
-def test_many_who_ask_are_one_question_to_the_node(house: ApiContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_who_ask_are_one_question_to_the_node(context: ApiContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    real = house.ask_node
+    real = context.node.ask
 
     async def counting(request: Any) -> Any:
         asked.append(request)
         return await real(request)
 
-    monkeypatch.setattr(house, "ask_node", counting)
+    monkeypatch.setattr(context.node, "ask", counting)
 
     async def many() -> None:
-        await asyncio.gather(*(numbers_of(house) for _ in range(50)))
+        await asyncio.gather(*(numbers_of(context) for _ in range(50)))
 
     asyncio.run(many())
     assert len(asked) == 1

@@ -90,7 +90,7 @@ def test_what_runs_is_told_while_it_runs(api: ApiClient) -> None:
     assert api.get("/v1/running?limit=1").json()["total"] >= 1
 
 
-def test_the_node_tells_how_and_who_it_is(api: ApiClient, living: LiveNode) -> None:
+def test_the_node_tells_how_and_who_it_is(api: ApiClient, live_node: LiveNode) -> None:
     status = api.get("/v1/status").json()
     assert status["live"] is True
     assert set(status) == {"live", *Status.__struct_fields__}

@@ -31,9 +31,9 @@ def upcoming(api: ApiClient, prefix: str, **query: Any) -> list[dict[str, str]]:
     return [run for run in answer.json()["upcoming"] if run["task"].startswith(prefix)]
 
 
-def test_the_load_is_what_schedules_plan_and_history_has(api: ApiClient, living: LiveNode) -> None:
+def test_the_load_is_what_schedules_plan_and_history_has(api: ApiClient, live_node: LiveNode) -> None:
     api.add("load/steady", every="1s", phase="500ms")
-    eventually(lambda: len(living.runs("load/steady")) >= 4)
+    eventually(lambda: len(live_node.runs("load/steady")) >= 4)
     answer = api.get("/v1/load", params={"back": 60, "ahead": 30}).json()
     assert len(answer["planned"]) == 90
     assert len(answer["done"]) == 60
@@ -41,7 +41,7 @@ def test_the_load_is_what_schedules_plan_and_history_has(api: ApiClient, living:
     # It is due once a second from the moment on when it was there.
     assert answer["planned"][60:] == [1] * 30
     assert answer["planned"][:30] == [0] * 30
-    store_has = Counter(run.claimed // SECOND for run in living.runs("load/steady"))
+    store_has = Counter(run.claimed // SECOND for run in live_node.runs("load/steady"))
     first = datetime.fromisoformat(answer["from"])
     for i, count in enumerate(answer["done"][:-5]):
         assert count == store_has[int((first + timedelta(seconds=i)).timestamp())]
@@ -169,23 +169,23 @@ class Counting:
         return getattr(self._store, name)
 
 
-def test_tasks_are_read_once_for_all_who_ask_and_again_only_after_a_change(living: LiveNode) -> None:
-    house = ApiContext(living.database)
-    house.store = store = Counting(house.store)
+def test_tasks_are_read_once_for_all_who_ask_and_again_only_after_a_change(live_node: LiveNode) -> None:
+    context = ApiContext(live_node.database)
+    context.store = store = Counting(context.store)
 
     async def ask(times: int) -> list[Outlook]:
-        return await asyncio.gather(*(house.outlook_cache.current() for _ in range(times)))
+        return await asyncio.gather(*(context.outlook_cache.current() for _ in range(times)))
 
-    with asyncio.Runner() as runner, living.door() as door:
+    with asyncio.Runner() as runner, live_node.client() as client:
         first = runner.run(ask(20))
         assert store.read == 1
         assert len({id(outlook) for outlook in first}) == 1
-        door.add([Task(name="one more", schedule=Schedule(every=MINUTE), job=Job(command=("noop",)))], "me")
+        client.add([Task(name="one more", schedule=Schedule(every=MINUTE), job=Job(command=("noop",)))], "me")
         eventually(lambda: len(runner.run(ask(3))[0]) == len(first[0]) + 1)
         assert store.read == 2
-        door.run_now(["one more"], wait=False)
+        client.run_now(["one more"], wait=False)
         runner.run(ask(1))
         assert store.read == 2
-        assert runner.run(ask(1))[0].upcoming(house.now(), Instant(house.now() + MINUTE), 5)
-        door.remove(Filter(names=("one more",)))
-    house.close()
+        assert runner.run(ask(1))[0].upcoming(context.now(), Instant(context.now() + MINUTE), 5)
+        client.remove(Filter(names=("one more",)))
+    context.close()

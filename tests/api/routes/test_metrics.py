@@ -1,16 +1,13 @@
 import asyncio
 import re
-from collections.abc import Iterator
 
 import httpx
-import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
-from evenbeat.api.routes import health
 from evenbeat.api.server import protected_application
 from evenbeat.client.database import open_client
 from evenbeat.core.gate import Reason
@@ -22,18 +19,10 @@ WRONG_UNITS = ("milli", "micro", "minute", "hour", "_ms", "_us", "kilo", "mega",
 WRONG_ENDS = ("_total", "_count", "_sum", "_bucket", "_info")
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Nobody has looked before."""
-    health._cached_replies.clear()
-    yield
-    health._cached_replies.clear()
-
-
-def scraped(house: ApiContext, accept: str = "") -> httpx.Response:
+def scraped(context: ApiContext, accept: str = "") -> httpx.Response:
     async def asking() -> httpx.Response:
         transport = httpx.ASGITransport(
-            app=protected_application(house, TokenAuthenticator(house, "127.0.0.1", is_open=True))
+            app=protected_application(context, TokenAuthenticator(context, "127.0.0.1", is_open=True))
         )
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.get("/metrics", headers={"accept": accept})
@@ -43,8 +32,8 @@ def scraped(house: ApiContext, accept: str = "") -> httpx.Response:
     return answer
 
 
-def families(house: ApiContext) -> dict[str, Metric]:
-    answer = scraped(house)
+def families(context: ApiContext) -> dict[str, Metric]:
+    answer = scraped(context)
     assert answer.headers["content-type"].startswith("text/plain; version=")
     found = list(text_string_to_metric_families(answer.text))
     assert len({metric.name for metric in found}) == len(found)
@@ -78,8 +67,8 @@ def lint(metric: Metric) -> list[str]:
     return wrong
 
 
-def test_names_keep_to_the_conventions(house: ApiContext) -> None:
-    found = families(house)
+def test_names_keep_to_the_conventions(context: ApiContext) -> None:
+    found = families(context)
     assert {name: wrong for name, metric in found.items() if (wrong := lint(metric))} == {}
     assert {metric.type for metric in found.values()} == {"gauge", "counter", "histogram"}
 
@@ -90,15 +79,14 @@ def test_a_bad_name_would_be_found() -> None:
     assert len(lint(metric)) == 3
 
 
-def test_what_the_node_did_is_in_the_numbers(house: ApiContext) -> None:
-    before = families(house)
-    with open_client(house.database, "ana") as door:
-        door.add([task_from_table("good", {"every": "1d", "command": ["true"]}, check=False)], "ana")
-        door.add([task_from_table("bad", {"every": "1d", "command": ["false"]}, check=False)], "ana")
-        door.run_now(["good", "bad"], wait=True)
-        door.run_now(["bad"], wait=True)
-    health._cached_replies.clear()
-    after = families(house)
+def test_what_the_node_did_is_in_the_numbers(context: ApiContext) -> None:
+    before = families(context)
+    with open_client(context.database, "ana") as client:
+        client.add([task_from_table("good", {"every": "1d", "command": ["true"]}, check=False)], "ana")
+        client.add([task_from_table("bad", {"every": "1d", "command": ["false"]}, check=False)], "ana")
+        client.run_now(["good", "bad"], wait=True)
+        client.run_now(["bad"], wait=True)
+    after = families(context)
 
     def grown(name: str) -> dict[tuple[str, ...], float]:
         old = values(before[name])
@@ -117,16 +105,16 @@ def test_what_the_node_did_is_in_the_numbers(house: ApiContext) -> None:
         assert counts == [values(after["evenbeat_claimed_runs"])[()]]
 
 
-def test_all_values_of_a_label_are_there_from_the_beginning(house: ApiContext) -> None:
-    found = families(house)
+def test_all_values_of_a_label_are_there_from_the_beginning(context: ApiContext) -> None:
+    found = families(context)
     assert values(found["evenbeat_runs"]).keys() == {(outcome.value,) for outcome in Outcome}
     assert values(found["evenbeat_skips"]).keys() == {(reason.value,) for reason in Reason} - {("none",)}
     assert ("critical",) in values(found["evenbeat_checks"])
     assert values(found["evenbeat_problems"]).keys() == {("ok",), ("warning",), ("critical",), ("unknown",)}
 
 
-def test_histograms_are_whole(house: ApiContext) -> None:
-    for metric in families(house).values():
+def test_histograms_are_whole(context: ApiContext) -> None:
+    for metric in families(context).values():
         if metric.type != "histogram":
             continue
         buckets = [(s.labels["le"], s.value) for s in metric.samples if s.name.endswith("_bucket")]
@@ -136,13 +124,13 @@ def test_histograms_are_whole(house: ApiContext) -> None:
         assert buckets[-1] == ("+Inf", count)
 
 
-def test_open_metrics_is_spoken_to_who_asks_for_it(house: ApiContext) -> None:
-    answer = scraped(house, "application/openmetrics-text; version=1.0.0")
+def test_open_metrics_is_spoken_to_who_asks_for_it(context: ApiContext) -> None:
+    answer = scraped(context, "application/openmetrics-text; version=1.0.0")
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert "evenbeat_runs" in {metric.name for metric in open_metrics(answer.text)}  # type: ignore[no-untyped-call]
 
 
-def test_of_a_node_that_is_gone_only_that_is_told(empty_house: ApiContext) -> None:
-    found = families(empty_house)
+def test_of_a_node_that_is_gone_only_that_is_told(stopped_context: ApiContext) -> None:
+    found = families(stopped_context)
     assert values(found["evenbeat_up"]) == values(found["evenbeat_ready"]) == {(): 0}
     assert [name for name, metric in found.items() if metric.type == "counter"] == ["evenbeat_api_refused"]

@@ -57,12 +57,12 @@ def test_a_period_stays_as_long_as_it_is_used(api: ApiClient) -> None:
     assert api.ask("DELETE", "/v1/periods/base").status_code == 204
 
 
-def test_a_task_goes_by_a_changed_period_at_once(api: ApiClient, house: ApiContext) -> None:
+def test_a_task_goes_by_a_changed_period_at_once(api: ApiClient, context: ApiContext) -> None:
     api.ask("PUT", "/v1/periods/moving", json={"ranges": ["2031-01-01"]})
     api.add("mover", every="1m", phase="0s", period="moving")
-    entry = house.store.find("mover")
+    entry = context.store.find("mover")
     assert entry is not None
-    client = SocketBackend(Path(house.database))
+    client = SocketBackend(Path(context.database))
     for day in ("2031-01-01", "2032-02-02"):
         api.ask("PUT", "/v1/periods/moving", json={"ranges": [day]})
         moment = client.ask(GetLiveTaskState(entry.number)).moment

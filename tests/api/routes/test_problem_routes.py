@@ -19,34 +19,34 @@ OPERATOR = {"authorization": "Bearer operator"}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiContext]:
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiContext]:
     """A node with ten paused tasks of two teams; nine have open problems, `p9` had one."""
-    with LiveNode(tmp_path_factory.mktemp("problems") / "evenbeat.db", grace=0.1) as living:
-        context = ApiContext(living.database)
+    with LiveNode(tmp_path_factory.mktemp("problems") / "evenbeat.db", grace=0.1) as live_node:
+        context = ApiContext(live_node.database)
         api = ApiClient(context, RoleNameAuthenticator())
         for i in range(10):
             api.add(f"p{i}", check=i > 0, enabled=False, labels={"team": "ops" if i % 2 else "dev"})
             cause = Cause.FAILED if i == 0 else Cause.STATE
-            seed_problem(living.node.store, f"p{i}", State.WARNING if i == 1 else State.CRITICAL, cause=cause)
-        seed_problem(living.node.store, "p9", is_open=False)
+            seed_problem(live_node.node.store, f"p{i}", State.WARNING if i == 1 else State.CRITICAL, cause=cause)
+        seed_problem(live_node.node.store, "p9", is_open=False)
         yield context
         api.close()
         context.close()
 
 
 @pytest.fixture
-def api(house: ApiContext) -> Iterator[ApiClient]:
+def api(context: ApiContext) -> Iterator[ApiClient]:
     """The application; acknowledgements are taken back afterwards."""
-    api = ApiClient(house, RoleNameAuthenticator())
+    api = ApiClient(context, RoleNameAuthenticator())
     yield api
     api.post("/v1/problems/acknowledge", json={"all": True, "withdraw": True})
     api.close()
 
 
 @pytest.fixture
-def limited(house: ApiContext) -> Iterator[ApiClient]:
+def limited(context: ApiContext) -> Iterator[ApiClient]:
     """An admin who sees the tasks of one team."""
-    api = ApiClient(house, RoleNameAuthenticator(Scope(None, {"team": "ops"})))
+    api = ApiClient(context, RoleNameAuthenticator(Scope(None, {"team": "ops"})))
     yield api
     api.close()
 

@@ -21,23 +21,23 @@ def validate(api: ApiClient, **body: Any) -> dict[str, Any]:
 def test_the_next_times_of_a_task_are_those_that_the_command_line_tells(api: ApiClient, evenbeat: Evenbeat) -> None:
     task = {"name": "report", "cron": "H 2 * * *", "zone": "Europe/Paris", "command": ["noop"]}
     assert api.post("/v1/tasks", json=task).status_code == 201
-    told = api.get("/v1/tasks/report/next", params={"n": 5, "from": FROM}).json()
+    document = api.get("/v1/tasks/report/next", params={"n": 5, "from": FROM}).json()
     argv = ["next", "H 2 * * *", "--zone", "Europe/Paris", "--name", "report", "-n", "5", "--from", FROM, "--json"]
     expected = evenbeat(*argv).json
-    assert {key: told[key] for key in ("resolved", "zone", "next", "warnings")} == {
+    assert {key: document[key] for key in ("resolved", "zone", "next", "warnings")} == {
         key: expected[key] for key in ("resolved", "zone", "next", "warnings")
     }
     explained = evenbeat("explain", "H 2 * * *", "--zone", "Europe/Paris", "--name", "report", "--json").json
-    assert told["text"] == explained["text"]
-    assert told["schedule"] == "cron H 2 * * *"
+    assert document["text"] == explained["text"]
+    assert document["schedule"] == "cron H 2 * * *"
 
 
 def test_an_interval_task_tells_its_phase_and_its_grid(api: ApiClient) -> None:
     api.add("grid", every="5m", phase="63s")
-    told = api.get("/v1/tasks/grid/next", params={"n": 2, "from": "2026-01-01T00:01:03"}).json()
-    assert told["next"] == ["2026-01-01T00:06:03+00:00", "2026-01-01T00:11:03+00:00"]
-    assert told["text"] == "Every 5m, phase 1m3s, on the grid of the Unix epoch."
-    assert told["resolved"] is None
+    document = api.get("/v1/tasks/grid/next", params={"n": 2, "from": "2026-01-01T00:01:03"}).json()
+    assert document["next"] == ["2026-01-01T00:06:03+00:00", "2026-01-01T00:11:03+00:00"]
+    assert document["text"] == "Every 5m, phase 1m3s, on the grid of the Unix epoch."
+    assert document["resolved"] is None
 
 
 def test_periods_and_starts_count(api: ApiClient) -> None:
@@ -45,8 +45,8 @@ def test_periods_and_starts_count(api: ApiClient) -> None:
     today = datetime.now(UTC).date()
     tomorrow, next_day = today + timedelta(days=1), today + timedelta(days=2)
     api.add("inside", every="10m", phase="0s", period="mornings", start_at=f"{tomorrow}T09:05")
-    told = api.get("/v1/tasks/inside/next", params={"n": 4, "from": f"{today}T09:00"}).json()
-    assert [t[:16] for t in told["next"]] == [
+    document = api.get("/v1/tasks/inside/next", params={"n": 4, "from": f"{today}T09:00"}).json()
+    assert [t[:16] for t in document["next"]] == [
         f"{tomorrow}T09:05",
         f"{tomorrow}T09:10",
         f"{tomorrow}T09:20",

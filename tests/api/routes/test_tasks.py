@@ -204,7 +204,7 @@ def test_tasks_are_listed_by_what_depends_on_the_time(api: ApiClient) -> None:
     assert would.json()["count"] == 0
 
 
-def test_a_task_runs_when_asked(api: ApiClient, living: LiveNode) -> None:
+def test_a_task_runs_when_asked(api: ApiClient, live_node: LiveNode) -> None:
     api.add("forced", command=["sh", "-c", "echo '<b>done</b>'; exit 3"])
     answer = api.post("/v1/tasks/forced/run?wait=true")
     assert answer.status_code == 200
@@ -214,7 +214,7 @@ def test_a_task_runs_when_asked(api: ApiClient, living: LiveNode) -> None:
     assert ended["started"] <= ended["ended"]
     soon = api.post("/v1/tasks/forced/run")
     assert (soon.status_code, soon.json()) == (202, {"task": "forced"})
-    eventually(lambda: len(living.runs("forced")) == 2)
+    eventually(lambda: len(live_node.runs("forced")) == 2)
     assert api.post("/v1/tasks/nobody/run").status_code == 404
 
 

@@ -14,17 +14,17 @@ from evenbeat.wire.requests import HeartbeatSignal, SendHeartbeat
 
 
 @pytest.fixture(scope="module")
-def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
+def live_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
     with LiveNode(tmp_path_factory.mktemp("node") / "a.db") as node:
         yield node
 
 
 @pytest.fixture
-def live(living: LiveNode, monkeypatch: pytest.MonkeyPatch, evenbeat: Evenbeat) -> Iterator[LiveNode]:
+def live(live_node: LiveNode, monkeypatch: pytest.MonkeyPatch, evenbeat: Evenbeat) -> Iterator[LiveNode]:
     """A node with a passive check."""
-    monkeypatch.setenv("EVENBEAT_DB", str(living.database))
+    monkeypatch.setenv("EVENBEAT_DB", str(live_node.database))
     assert evenbeat("add", "backup", "--passive", "--cron", "0 2 * * *", "--grace", "1h").code == 0
-    yield living
+    yield live_node
     evenbeat("rm", "backup")
 
 

@@ -87,7 +87,7 @@ def test_json_tells_a_counterexample_and_leaves_the_rest_open(
 def test_a_cluster_that_breaks_a_property_is_told_like_any_world(
     evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_lease, "run_fate", lambda hand, now: RunFate.LOST if hand.worker else RunFate.STAY)
+    monkeypatch.setattr(run_lease, "run_fate", lambda driven, now: RunFate.LOST if driven.worker else RunFate.STAY)
     result = evenbeat("verify")
     assert result.code == 1
     assert "property cluster: permitted fails in the world 'a cluster'" in result.err

@@ -23,6 +23,6 @@ def test_bad_input_is_refused(
 ) -> None:
     monkeypatch.delenv("EVENBEAT_QUEUE", raising=False)
     assert main(["worker", *options]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert "s3cret" not in told
+    stderr = capsys.readouterr().err
+    assert said in stderr
+    assert "s3cret" not in stderr

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hand_driven_node import T0, Hand
+from hand_driven_node import T0, HandDrivenNode
 
 from evenbeat.core.gate import Reason
 from evenbeat.core.lifecycle import Lifecycle
@@ -15,14 +15,14 @@ from evenbeat.report.why import explain
 from evenbeat.wire.live_runs import LiveTaskState
 
 
-def moment(hand: Hand, name: str) -> LiveTaskState:
-    found = live_task_state_of(hand.node, hand.desk.find_or_raise(name).number)
+def moment(driven: HandDrivenNode, name: str) -> LiveTaskState:
+    found = live_task_state_of(driven.node, driven.admin.find_or_raise(name).number)
     assert found is not None
     return found
 
 
-def sentence(hand: Hand, name: str) -> str:
-    return explain(hand.store, name, None, hand.node.clock.now(), lambda _: (True, moment(hand, name))).answer
+def sentence(driven: HandDrivenNode, name: str) -> str:
+    return explain(driven.store, name, None, driven.node.clock.now(), lambda _: (True, moment(driven, name))).answer
 
 
 @pytest.mark.parametrize(
@@ -49,46 +49,46 @@ def test_what_holds_a_run_back(is_running: bool, free_slots: int, free_of_limit:
 
 class TestAForcedRun:
     def test_of_a_paused_task_is_due_before_the_next_turn_has_seen_it(self) -> None:
-        hand = Hand()
-        entry = hand.add("nap")
-        hand.pause("nap")
-        assert hand.node.force([entry], 1) == {}
-        assert (moment(hand, "nap").kind, moment(hand, "nap").waiting) == (RunKind.FORCED, "")
-        assert sentence(hand, "nap") == "nap runs now: a forced run is due."
+        driven = HandDrivenNode()
+        entry = driven.add("nap")
+        driven.pause("nap")
+        assert driven.node.live.force([entry], 1) == {}
+        assert (moment(driven, "nap").kind, moment(driven, "nap").waiting) == (RunKind.FORCED, "")
+        assert sentence(driven, "nap") == "nap runs now: a forced run is due."
 
     def test_waits_for_the_running_instance_and_says_so_at_once(self) -> None:
-        hand = Hand()
-        entry = hand.add("nap")
-        hand.turn(MINUTE)
-        assert hand.node.force([entry], 1) == {"nap": "waits for its running instance"}
-        assert moment(hand, "nap").waiting == Reason.RUNNING
-        hand.turn()
-        assert moment(hand, "nap").waiting == Reason.RUNNING
-        assert sentence(hand, "nap").startswith("nap is running")
-        hand.end("nap")
-        (run,) = hand.turn()
+        driven = HandDrivenNode()
+        entry = driven.add("nap")
+        driven.turn(MINUTE)
+        assert driven.node.live.force([entry], 1) == {"nap": "waits for its running instance"}
+        assert moment(driven, "nap").waiting == Reason.RUNNING
+        driven.turn()
+        assert moment(driven, "nap").waiting == Reason.RUNNING
+        assert sentence(driven, "nap").startswith("nap is running")
+        driven.end("nap")
+        (run,) = driven.turn()
         assert RunKind(run.kind) is RunKind.FORCED
 
     def test_waits_for_a_slot(self) -> None:
-        hand = Hand(slots=1)
-        hand.add("long")
-        entry = hand.add("nap", every="1h", phase="30m")
-        hand.turn(MINUTE)
-        assert hand.node.force([entry], 1) == {"nap": "waits for a slot"}
-        hand.pause("nap")
-        hand.turn()
-        assert sentence(hand, "nap").startswith("nap is due and waits for a slot")
+        driven = HandDrivenNode(slots=1)
+        driven.add("long")
+        entry = driven.add("nap", every="1h", phase="30m")
+        driven.turn(MINUTE)
+        assert driven.node.live.force([entry], 1) == {"nap": "waits for a slot"}
+        driven.pause("nap")
+        driven.turn()
+        assert sentence(driven, "nap").startswith("nap is due and waits for a slot")
 
     def test_waits_for_its_limit(self) -> None:
-        hand = Hand()
-        hand.limits(db=1)
-        hand.add("long", limit="db")
-        entry = hand.add("nap", limit="db", every="1h", phase="30m")
-        hand.turn(MINUTE)
-        assert hand.node.force([entry], 1) == {"nap": "waits for its limit"}
+        driven = HandDrivenNode()
+        driven.limits(db=1)
+        driven.add("long", limit="db")
+        entry = driven.add("nap", limit="db", every="1h", phase="30m")
+        driven.turn(MINUTE)
+        assert driven.node.live.force([entry], 1) == {"nap": "waits for its limit"}
 
     def test_only_as_many_are_looked_at_as_are_named(self) -> None:
-        hand = Hand(slots=1)
-        entries = [hand.add(name) for name in "abc"]
-        hand.turn(MINUTE)
-        assert len(hand.node.force(entries, 2)) == 2
+        driven = HandDrivenNode(slots=1)
+        entries = [driven.add(name) for name in "abc"]
+        driven.turn(MINUTE)
+        assert len(driven.node.live.force(entries, 2)) == 2

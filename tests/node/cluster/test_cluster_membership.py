@@ -1,7 +1,7 @@
 """Nodes that share a store: who has which task, how it goes from one to the other, and what others ask of them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -12,52 +12,36 @@ import pytest
 from cluster_nodes import Cluster, Member, cluster, sleeping, task
 from waiting import eventually_async
 
-from evenbeat.client.local import LocalClient
+from evenbeat.client.store_based import LocalClient
 from evenbeat.core import partition_ownership
 from evenbeat.load.config import BadFileError
 from evenbeat.model import PARTITION_COUNT, Cause, Outcome, RunKind, State, partition_of
 from evenbeat.store.contract import Filter, ProblemFilter
-from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.wire.replies import Forbidden
 from evenbeat.wire.requests import ApplyFiles, GetCluster, GetLiveTaskState
 
 MANY = 24
 """Tasks, of which each of two nodes is sure to get some."""
-Story = Callable[[Cluster], Coroutine[None, None, None]]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer(durable=False).start()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
-def queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = NatsServer(tmp_path_factory.mktemp("nats"))
-    server.start()
-    yield server.url
-    server.stop()
+Scenario = Callable[[Cluster], Coroutine[None, None, None]]
 
 
 @pytest.fixture
-def tell(postgres: PostgresServer, queue: str, tmp_path: Path) -> Callable[[Story], None]:
-    """Live a story in a cluster of its own."""
+def run_scenario(newest_postgres: PostgresServer, nats_url: str, tmp_path: Path) -> Callable[[Scenario], None]:
+    """Run a scenario in a cluster of its own."""
 
-    def run(story: Story) -> None:
+    def run(scenario: Scenario) -> None:
         async def whole() -> None:
-            async with cluster(postgres.create_database(), queue, tmp_path) as made:
-                await story(made)
+            async with cluster(newest_postgres.create_database(), nats_url, tmp_path) as made:
+                await scenario(made)
 
         asyncio.run(whole())
 
     return run
 
 
-def test_a_node_alone_has_everything_and_who_joins_gets_a_share(tell: Callable[[Story], None]) -> None:
-    async def story(c: Cluster) -> None:
+def test_a_node_alone_has_everything_and_who_joins_gets_a_share(run_scenario: Callable[[Scenario], None]) -> None:
+    async def scenario(c: Cluster) -> None:
         names = {f"t{i}" for i in range(100)}
         await c.add(*(task(name, 3600) for name in names))
         one = await c.start()
@@ -73,7 +57,7 @@ def test_a_node_alone_has_everything_and_who_joins_gets_a_share(tell: Callable[[
         assert phases == {entry.task.name: entry.task.schedule.phase for entry in c.store.entries()}
         assert two.node.status().tasks == len(names) or await _sums_up(two, len(names))
 
-    tell(story)
+    run_scenario(scenario)
 
 
 async def _sums_up(member: Any, tasks: int) -> bool:
@@ -81,14 +65,16 @@ async def _sums_up(member: Any, tasks: int) -> bool:
     return True
 
 
-def test_a_node_that_leaves_hands_everything_over_and_nothing_is_missed(tell: Callable[[Story], None]) -> None:
-    async def story(c: Cluster) -> None:
+def test_a_node_that_leaves_hands_everything_over_and_nothing_is_missed(
+    run_scenario: Callable[[Scenario], None],
+) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.start_worker()
         tasks = [task(f"t{i}", tolerance=990_000) for i in range(8)]  # a slow machine may be late by most of a second
         await c.add(*tasks, task("long", 3600, "sleep", "3"))
         one, two = await c.start(), await c.start()
         await eventually_async(lambda: one.names and two.names and all(c.runs(f"t{i}") for i in range(8)), "first runs")
-        await c.do(lambda door: door.run_now(["long"], wait=False))
+        await c.do(lambda client: client.run_now(["long"], wait=False))
         await eventually_async(lambda: any(run.ended is None and run.started for run in c.runs("long")), "the long run")
         leaving, staying = (one, two) if "long" in one.names else (two, one)
         c.members.remove(leaving)
@@ -105,16 +91,16 @@ def test_a_node_that_leaves_hands_everything_over_and_nothing_is_missed(tell: Ca
                 accounted += range(skip.first, skip.last + 1, 1_000_000)
             assert {b - a for a, b in pairwise(sorted(accounted))} == {1_000_000}
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_what_no_worker_has_taken_goes_out_again_after_a_handover(tell: Callable[[Story], None]) -> None:
+def test_what_no_worker_has_taken_goes_out_again_after_a_handover(run_scenario: Callable[[Scenario], None]) -> None:
     names = [f"t{i}" for i in range(MANY)]
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.add(*(sleeping(name, pool="far") for name in names))
         one = await c.start()
-        await c.do(lambda door: door.run_now(names, wait=False))
+        await c.do(lambda client: client.run_now(names, wait=False))
         await eventually_async(lambda: all(c.runs(name) for name in names), "claims")
         two = await c.start()
         await eventually_async(lambda: two.names, "a share")
@@ -124,25 +110,25 @@ def test_what_no_worker_has_taken_goes_out_again_after_a_handover(tell: Callable
         assert {c.runs(name)[0].outcome for name in names} == {Outcome.SUCCEEDED}
         assert [c.runs(name) for name in names if len(c.runs(name)) != 1] == []
 
-    tell(story)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("is_handed_over", [False, True])
 def test_a_task_that_is_removed_and_comes_back_while_it_runs_is_the_same(
-    tell: Callable[[Story], None], tmp_path: Path, *, is_handed_over: bool
+    run_scenario: Callable[[Scenario], None], tmp_path: Path, *, is_handed_over: bool
 ) -> None:
     log, hold = tmp_path / "log", tmp_path / "hold"
     script = f"echo start >> {log}; while [ -e {hold} ]; do sleep 0.02; done; echo end >> {log}"
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         hold.touch()
         await c.start_worker()
         await c.add(job := sleeping("job", "sh", "-c", script))
         number = c.store.find("job").number  # type: ignore[union-attr]
         one = await c.start()
-        await c.do(lambda door: door.run_now(["job"], wait=False))
+        await c.do(lambda client: client.run_now(["job"], wait=False))
         await eventually_async(log.exists, "the run")
-        await c.do(lambda door: door.remove(Filter(names=("job",))))
+        await c.do(lambda client: client.remove(Filter(names=("job",))))
         await eventually_async(lambda: not one.names, "the removal")
         if is_handed_over:
             two = await c.start()
@@ -153,17 +139,17 @@ def test_a_task_that_is_removed_and_comes_back_while_it_runs_is_the_same(
         await c.add(job)
         assert c.store.find("job").number == number  # type: ignore[union-attr]
         await eventually_async(lambda: one.names, "the return")
-        await c.do(lambda door: door.run_now(["job"], wait=False))
+        await c.do(lambda client: client.run_now(["job"], wait=False))
         assert len(one.node.turns.pending_runs) == 1
         hold.unlink()
         await eventually_async(lambda: log.read_text().split() == ["start", "end"] * 2, "the next run")
         await eventually_async(lambda: [run.outcome for run in c.runs("job")] == [Outcome.SUCCEEDED] * 2, "both ends")
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callable[[Story], None]) -> None:
-    async def story(c: Cluster) -> None:
+def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(run_scenario: Callable[[Scenario], None]) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.start_worker()
         await c.add(*(task(f"t{i}") for i in range(8)))
         one = await c.start()
@@ -183,23 +169,25 @@ def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(tell: Callab
             nominal = [run.nominal for run in c.runs(f"t{i}") if run.kind is RunKind.GRID]
             assert len(nominal) == len(set(nominal))
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_problems_go_with_their_tasks_from_node_to_node(tell: Callable[[Story], None], tmp_path: Path) -> None:
+def test_problems_go_with_their_tasks_from_node_to_node(
+    run_scenario: Callable[[Scenario], None], tmp_path: Path
+) -> None:
     mended = tmp_path / "mended"
     names = [f"t{i}" for i in range(MANY)]
 
     def counted(member: Member) -> int:
         return sum(member.node.tasks.problems.count_by_state().values())
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.start_worker()
         command = ("test", "-e", str(mended))
         await c.add(*(sleeping(name, *command, check=True, attempts=1) for name in names[::2]))
         await c.add(*(sleeping(name, *command) for name in names[1::2]))
         one = await c.start()
-        await c.do(lambda door: door.run_now(names, wait=True))
+        await c.do(lambda client: client.run_now(names, wait=True))
         opened = c.store.problems()
         assert sorted(problem.task for problem in opened) == sorted(names)
         assert {(problem.cause, problem.state) for problem in opened} == {
@@ -216,20 +204,20 @@ def test_problems_go_with_their_tasks_from_node_to_node(tell: Callable[[Story], 
         assert counted(two) == MANY
         assert c.store.problems() == opened
         mended.touch()
-        await c.do(lambda door: door.run_now(names, wait=True))
+        await c.do(lambda client: client.run_now(names, wait=True))
         assert counted(two) == 0
         closed = c.store.problems(ProblemFilter(is_open=None))
         assert [(p.id, p.opened, p.closed is None) for p in closed] == [(p.id, p.opened, False) for p in opened]
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_a_node_whose_lease_was_taken_has_the_problems_again(tell: Callable[[Story], None]) -> None:
-    async def story(c: Cluster) -> None:
+def test_a_node_whose_lease_was_taken_has_the_problems_again(run_scenario: Callable[[Scenario], None]) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.start_worker()
         await c.add(*(sleeping(name, "false") for name in ("a", "b")))
         one = await c.start()
-        await c.do(lambda door: door.run_now(["a", "b"], wait=True))
+        await c.do(lambda client: client.run_now(["a", "b"], wait=True))
         opened = c.store.problems()
         with psycopg.connect(c.dsn, autocommit=True) as connection:
             connection.execute("UPDATE evenbeat.leases SET expires = 0")
@@ -238,36 +226,35 @@ def test_a_node_whose_lease_was_taken_has_the_problems_again(tell: Callable[[Sto
         assert one.node.tasks.problems.count_by_state()[State.CRITICAL] == 2
         assert c.store.problems() == opened
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_changes_by_anybody_reach_whoever_has_the_task(tell: Callable[[Story], None]) -> None:
-    async def story(c: Cluster) -> None:
+def test_changes_by_anybody_reach_whoever_has_the_task(run_scenario: Callable[[Scenario], None]) -> None:
+    async def scenario(c: Cluster) -> None:
         one, two = await c.start(), await c.start()
-        await eventually_async(
-            lambda: len(two.membership.lease.holds) + len(one.membership.lease.holds) == PARTITION_COUNT, "shares"
-        )
+        held = one.membership.partitions, two.membership.partitions
+        await eventually_async(lambda: sum(len(some.held) for some in held) == PARTITION_COUNT, "shares")
         await c.add(*(task(f"t{i}", 3600) for i in range(30)))
         await eventually_async(lambda: len(one.names) + len(two.names) == 30, "the news")
         assert one.names
         assert two.names
-        await c.do(lambda door: door.set("t3", task("t3", 1800)))
+        await c.do(lambda client: client.set("t3", task("t3", 1800)))
         holder = one if "t3" in one.names else two
         row = holder.node.tasks.names.find("t3")
         assert row is not None
         await eventually_async(lambda: holder.node.tasks.columns.every[row] == 1800 * 1_000_000, "the change")
         from evenbeat.store.contract import Filter
 
-        await c.do(lambda door: door.remove(Filter(names=("t1*",))))
+        await c.do(lambda client: client.remove(Filter(names=("t1*",))))
         await eventually_async(lambda: len(one.names) + len(two.names) == 19, "the removal")
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], None]) -> None:
+def test_what_only_the_holder_can_do_is_passed_on_to_it(run_scenario: Callable[[Scenario], None]) -> None:
     names = [f"t{i}" for i in range(MANY)]
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.start_worker()
         checks = [task(name, 3600, check=True, passive=True) for name in ("check", "check2")]
         await c.add(*(sleeping(name, "echo", name) for name in names), *checks)
@@ -275,12 +262,12 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
         await eventually_async(
             lambda: len(one.names) + len(two.names) == MANY + 2 and one.names and two.names, "shares"
         )
-        ended = await c.do(lambda door: door.run_now(names, wait=True))
+        ended = await c.do(lambda client: client.run_now(names, wait=True))
         found = sorted((end.task, end.outcome, end.output) for end in ended)
         assert found == sorted((name, "succeeded", f"{name}\n") for name in names)
         assert len([change for change in c.store.changes("t1") if change.action == "forced"]) == 1
         for name in ("check", "check2"):
-            taken = await c.do(partial(_tell_down, name))
+            taken = await c.do(partial(_submit_down, name))
             assert taken.state is State.CRITICAL
         # The same, asked of each node.
         numbers = {entry.task.name: entry.number for entry in c.store.entries()}
@@ -296,7 +283,7 @@ def test_what_only_the_holder_can_do_is_passed_on_to_it(tell: Callable[[Story], 
             assert {node.id for node in reply.cluster.nodes} == {one.membership.lease.id, two.membership.lease.id}
             assert [worker.name for worker in reply.cluster.workers] == ["worker"]
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def _knows_all(member: Member) -> bool:
@@ -305,15 +292,15 @@ def _knows_all(member: Member) -> bool:
     return seen is not None and len(seen.nodes) == 2 and len(seen.workers) == 1
 
 
-def _tell_down(name: str, door: LocalClient) -> Any:
-    return door.submit_result(name, 2, "DOWN")
+def _submit_down(name: str, client: LocalClient) -> Any:
+    return client.submit_result(name, 2, "DOWN")
 
 
-def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_path: Path) -> None:
+def test_limits_hold_for_all_nodes_together(run_scenario: Callable[[Scenario], None], tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.touch()
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         file = tmp_path / "limits.toml"
         script = f'echo "+ $$" >> {log}; sleep 0.3; echo "- $$" >> {log}'
         file.write_text(
@@ -335,40 +322,40 @@ def test_limits_hold_for_all_nodes_together(tell: Callable[[Story], None], tmp_p
         shares = c.store.view().shares.get("two", {})  # none, while a share goes from one to the other
         assert sum(shares.values()) <= 2
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_slots_and_limits_that_are_set_at_run_time_hold_for_all_nodes(tell: Callable[[Story], None]) -> None:
-    async def story(c: Cluster) -> None:
+def test_slots_and_limits_that_are_set_at_run_time_hold_for_all_nodes(run_scenario: Callable[[Scenario], None]) -> None:
+    async def scenario(c: Cluster) -> None:
         c.store.set_settings({"limits:test": '{"db": 4}'})
         await c.add(*(task(f"t{i}", 3600, limit="db") for i in range(MANY)))
         one, two = await c.start(), await c.start()
-        await c.do(lambda door: door.set_slots(7))
-        await c.do(lambda door: door.set_limit("db", 2))
+        await c.do(lambda client: client.set_slots(7))
+        await c.do(lambda client: client.set_limit("db", 2))
         for member in (one, two):
             live = member.node.live
             await eventually_async(lambda live=live: (live.slots.most, live.limits["db"].most) == (7, 2), "the news")  # type: ignore[misc]
             assert (live.slots.source, live.limits["db"].source) == ("set by somebody", "set by somebody")
         await eventually_async(lambda: one.node.status().slots <= 7, "the shares")
-        await c.do(lambda door: door.set_slots(None))
+        await c.do(lambda client: client.set_slots(None))
         await eventually_async(lambda: two.node.live.slots.source == "default", "the reset")
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_one_stops(
-    tell: Callable[[Story], None],
+    run_scenario: Callable[[Scenario], None],
 ) -> None:
     from evenbeat.model import Job, Schedule, Task
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.start_worker()
         both = [Task(f"at {w}", Schedule(cron=f"@{w}"), Job(command=("noop",))) for w in ("reboot", "shutdown")]
         await c.add(*both)
         await c.start()
         await eventually_async(lambda: c.runs("at reboot"), "@reboot")
         await c.start()
-        await eventually_async(lambda: all(len(m.membership.lease.holds) > 0 for m in c.members), "shares")
+        await eventually_async(lambda: all(len(m.membership.partitions.held) > 0 for m in c.members), "shares")
         await c.members.pop(0).stop()
         assert not c.runs("at shutdown")
         await c.members.pop(0).stop()
@@ -376,44 +363,44 @@ def test_reboot_runs_once_for_a_start_of_the_cluster_and_shutdown_when_the_last_
         assert len(c.runs("at shutdown")) == 1
         assert not c.store.view().leases
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_shutdown_runs_once_when_all_stop_at_once(tell: Callable[[Story], None]) -> None:
+def test_shutdown_runs_once_when_all_stop_at_once(run_scenario: Callable[[Scenario], None]) -> None:
     from evenbeat.model import Job, Schedule, Task
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.start_worker()
         await c.add(*(Task(f"t{i}", Schedule(cron="@shutdown"), Job(command=("noop",))) for i in range(MANY)))
         for _ in range(3):
             await c.start()
-        await eventually_async(lambda: all(m.membership.lease.holds for m in c.members), "shares")
+        await eventually_async(lambda: all(m.membership.partitions.held for m in c.members), "shares")
         await asyncio.gather(*(m.stop() for m in c.members))
         c.members.clear()
         assert [len(c.runs(f"t{i}")) for i in range(MANY)] == [1] * MANY
         assert not c.store.view().leases
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_every_partition_is_asked_for_by_its_number(tell: Callable[[Story], None]) -> None:
-    async def story(c: Cluster) -> None:
+def test_every_partition_is_asked_for_by_its_number(run_scenario: Callable[[Scenario], None]) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.add(*(task(f"t{i}", 3600) for i in range(600)))
         found = [entry.number for p in range(PARTITION_COUNT) for entry in c.store.entries_in([p])]
         assert sorted(found) == sorted(entry.number for entry in c.store.entries())
         assert all(partition_of(entry.number) == 7 for entry in c.store.entries_in([7]))
 
-    tell(story)
+    run_scenario(scenario)
 
 
 def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_last_applied(
-    tell: Callable[[Story], None], tmp_path: Path
+    run_scenario: Callable[[Scenario], None], tmp_path: Path
 ) -> None:
     """Also while another node lives, which knows what the first one says of its files."""
     file = tmp_path / "tasks.toml"
     good = '[limits]\nfew = 2\n[tasks.a]\nevery = "1s"\ncommand = ["noop"]\nlimit = "few"\n'
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         file.write_text(good)
         await c.start_worker()
         first = await c.start(files=(file,))
@@ -433,17 +420,19 @@ def test_a_node_whose_file_is_broken_when_it_comes_back_goes_on_with_what_was_la
         await broken.membership.requests.perform(ApplyFiles((str(file),), "ana"))
         assert broken.node.status().files == "ok"
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], None], tmp_path: Path) -> None:
+def test_commands_from_files_only_counts_on_every_node(
+    run_scenario: Callable[[Scenario], None], tmp_path: Path
+) -> None:
     file = tmp_path / "tasks.toml"
     names = [f"mine-{i}" for i in range(8)]
     tables = "".join(f'[tasks.{name}]\nevery = "1s"\ncommand = ["noop"]\n' for name in names)
     file.write_text(f'[node]\ncommands = "files"\n{tables}')
     file.chmod(0o600)
 
-    async def story(c: Cluster) -> None:
+    async def scenario(c: Cluster) -> None:
         await c.start_worker()
         first = await c.start()
         await c.add(*(task(f"theirs-{i}") for i in range(8)))
@@ -458,14 +447,14 @@ def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], N
             reasons = partial(lambda of: [skip.reason for skip in c.store.skips(of, most=100)], number)
             await eventually_async(lambda: "not from a file" in reasons(), "what is not from a file is skipped")  # noqa: B023
         for refused in (
-            lambda door: door.request_run(["theirs-0"]),
-            lambda door: door.add([task("new")], "somebody"),
-            lambda door: door.add([task("new")], f"file:{file}"),
+            lambda client: client.request_run(["theirs-0"]),
+            lambda client: client.add([task("new")], "somebody"),
+            lambda client: client.add([task("new")], f"file:{file}"),
         ):
             with pytest.raises(Forbidden):
                 await c.do(refused)
         before = len(c.runs("mine-0"))
-        await c.do(lambda door: door.request_run(["mine-0"]))
+        await c.do(lambda client: client.request_run(["mine-0"]))
         await eventually_async(lambda: len(c.runs("mine-0")) > before, "the forced run")
         # A file that says nothing of the node counts for all of them, too, as soon as one is started with it.
         more = [f"more-{i}" for i in range(8)]
@@ -475,8 +464,8 @@ def test_commands_from_files_only_counts_on_every_node(tell: Callable[[Story], N
         await c.start(files=(other,))
         await eventually_async(lambda: all(c.runs(name) for name in more), "runs of the other file")
         # What is taken away with its tasks counts no more, for all of them.
-        await c.do(lambda door: door.remove(Filter(owner=f"file:{file}")))
+        await c.do(lambda client: client.remove(Filter(owner=f"file:{file}")))
         with pytest.raises(Forbidden, match="only the files named"):
-            await c.do(lambda door: door.apply([file]))
+            await c.do(lambda client: client.apply([file]))
 
-    tell(story)
+    run_scenario(scenario)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from hand_driven_node import Hand
+from hand_driven_node import HandDrivenNode
 
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, Instant, Outcome, RunKind
@@ -158,15 +158,15 @@ def test_an_answer_to_somebody_else_or_to_another_question_is_none() -> None:
 # With a hub at each end
 
 
-class House:
-    """A node with a hub, in the hands of the test, whose relay is on the air."""
+class RelayingNode:
+    """A node driven by hand with an event broadcaster, whose relay uses the shared air."""
 
     def __init__(self, air: Air, name: str) -> None:
-        self.hand = Hand(slots=10_000)
-        node = self.hand.node
-        self.relay = a_relay(air, name, time=self.hand.loop.time)
+        self.driven = HandDrivenNode(slots=10_000)
+        node = self.driven.node
+        self.relay = a_relay(air, name, time=self.driven.loop.time)
         node.membership.others = SimpleNamespace(relay=self.relay, problem="")  # type: ignore[misc]
-        self.hub = EventBroadcaster(node, self.hand.loop)
+        self.hub = EventBroadcaster(node, self.driven.loop)
         self.feeds: list[EventMessage] = []
 
     def watch(self) -> None:
@@ -178,13 +178,13 @@ class House:
 
     def add(self, count: int, prefix: str = "t") -> None:
         keys = {"every": "1m", "phase": "0s", "command": ["true"]}
-        self.hand.desk.add([task_from_table(f"{prefix}{i}", keys, check=False) for i in range(count)], "ana", "ana")
-        self.hand.node.apply_changes()
+        self.driven.admin.add([task_from_table(f"{prefix}{i}", keys, check=False) for i in range(count)], "ana", "ana")
+        self.driven.node.apply_changes()
 
     def all_run(self, outcome: Outcome = Outcome.SUCCEEDED) -> None:
-        for run in self.hand.turn(MINUTE):
-            self.hand.end(run.name, outcome, 0 if outcome is Outcome.SUCCEEDED else 1)
-        self.hand.turn()
+        for run in self.driven.turn(MINUTE):
+            self.driven.end(run.name, outcome, 0 if outcome is Outcome.SUCCEEDED else 1)
+        self.driven.turn()
 
     @property
     def events(self) -> list[Event]:
@@ -193,14 +193,14 @@ class House:
 
 def test_a_watcher_hears_what_happens_at_another_node() -> None:
     air = Air()
-    here, there = House(air, "here"), House(air, "there")
+    here, there = RelayingNode(air, "here"), RelayingNode(air, "there")
     here.watch()
     there.add(2)
     there.all_run(Outcome.FAILED)
-    there.hand.loop.wait(1.5)
-    here.hand.loop.wait(1.5)
-    told = {(event.task, event.outcome) for event in here.events if isinstance(event, RunEvent)}
-    assert told == {("t0", Outcome.FAILED), ("t1", Outcome.FAILED)}
+    there.driven.loop.wait(1.5)
+    here.driven.loop.wait(1.5)
+    received = {(event.task, event.outcome) for event in here.events if isinstance(event, RunEvent)}
+    assert received == {("t0", Outcome.FAILED), ("t1", Outcome.FAILED)}
     assert {event.name for event in here.events if isinstance(event, TaskEvent)} == {"t0", "t1"}
     assert there.feeds == []
     assert here.feeds[-1].seq - here.feeds[0].seq == len(here.events)
@@ -209,43 +209,43 @@ def test_a_watcher_hears_what_happens_at_another_node() -> None:
 
 def test_what_is_heard_is_not_told_on() -> None:
     air = Air()
-    here, there = House(air, "here"), House(air, "there")
+    here, there = RelayingNode(air, "here"), RelayingNode(air, "there")
     here.watch()
     there.watch()
     there.add(1)
-    there.hand.loop.wait(0.5)
-    here.hand.loop.wait(0.5)
+    there.driven.loop.wait(0.5)
+    here.driven.loop.wait(0.5)
     assert [type(event) for event in here.events] == [type(event) for event in there.events] == [TaskEvent]
 
 
 def test_plain_runs_of_each_node_are_bounded() -> None:
     air = Air()
-    here, there = House(air, "here"), House(air, "there")
+    here, there = RelayingNode(air, "here"), RelayingNode(air, "there")
     here.watch()
     there.add(MAX_PLAIN_RUNS_PER_SECOND + 40)
-    there.hand.loop.wait(0.5)
+    there.driven.loop.wait(0.5)
     there.all_run()
-    there.hand.loop.wait(0.5)
-    here.hand.loop.wait(0.5)
+    there.driven.loop.wait(0.5)
+    here.driven.loop.wait(0.5)
     assert sum(isinstance(event, RunEvent) for event in here.events) == MAX_PLAIN_RUNS_PER_SECOND
 
 
 def test_what_is_too_much_leaves_a_gap() -> None:
     air = Air()
-    here = House(air, "here")
+    here = RelayingNode(air, "here")
     a_relay(air, "there")
     here.watch()
     before = here.feeds[-1].seq
     for _ in range(3):
         air.relays[0].on_events([CHANGED] * (MAX_EVENTS_PER_MESSAGE // 2), 1)  # type: ignore[misc]
-    here.hand.loop.wait(0.5)
+    here.driven.loop.wait(0.5)
     assert len(here.events) == MAX_EVENTS_PER_MESSAGE
     assert here.feeds[-1].seq - before == MAX_EVENTS_PER_MESSAGE // 2 * 3 + 3
 
 
 def test_who_comes_back_sees_that_something_may_have_been_missed() -> None:
     air = Air()
-    here = House(air, "here")
+    here = RelayingNode(air, "here")
     here.watch()
     here.hub._watchers.clear()
     here.watch()

@@ -9,10 +9,10 @@ from evenbeat.node.loop.counters import HistogramCounter, RunCounters
 def test_each_bound_counts_what_is_at_most_so_large() -> None:
     buckets = HistogramCounter((0.1, 1.0, 10.0))
     buckets.add(np.array([0.0, 0.1, 0.1001, 1.0, 9.9, 10.0, 10.1, 1e9]))
-    told = buckets.read()
-    assert told.bounds == (0.1, 1.0, 10.0)
-    assert told.counts == [2, 4, 6, 8]
-    assert told.sum == pytest.approx(1e9 + 31.2001, abs=1e-3)
+    found = buckets.read()
+    assert found.bounds == (0.1, 1.0, 10.0)
+    assert found.counts == [2, 4, 6, 8]
+    assert found.sum == pytest.approx(1e9 + 31.2001, abs=1e-3)
 
 
 def test_one_by_one_is_the_same_as_many_at_a_time() -> None:

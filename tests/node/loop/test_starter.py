@@ -9,8 +9,8 @@ from hand_driven_node import T0, VirtualLoop
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenbeat.clock.node_clock import Clock
 from evenbeat.model import HOUR, SECOND
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.counters import RunCounters
 from evenbeat.node.loop.starter import CLAIM_AHEAD, ReadyRuns, Starter
 from evenbeat.wire.worker_frames import RunSpec

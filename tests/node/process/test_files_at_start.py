@@ -24,10 +24,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def status_files(node: LiveNode) -> str:
-    client = connect_to_live_node(node.database)
-    assert client is not None
-    status = client.ask(GetStatus()).status
-    client.close()
+    backend = connect_to_live_node(node.database)
+    assert backend is not None
+    status = backend.ask(GetStatus()).status
+    backend.close()
     assert status is not None
     return status.files
 
@@ -42,8 +42,8 @@ def test_a_node_comes_back_with_what_was_last_applied_of_a_file_that_is_broken_n
         assert node.node.status().tasks == 1
         assert node.node.status().slots == 7
         file.write_text(GOOD)
-        with node.door() as door:
-            door.apply([])
+        with node.client() as client:
+            client.apply([])
         assert status_files(node) == "ok"
 
 
@@ -59,12 +59,12 @@ def test_a_file_that_is_gone_is_like_a_broken_one(tmp_path: Path, file: Path) ->
 def test_a_reload_that_fails_is_seen_until_one_succeeds(tmp_path: Path, file: Path) -> None:
     with LiveNode(tmp_path / "x.db", files=(file,)) as node:
         file.write_text(BROKEN)
-        with node.door() as door:
+        with node.client() as client:
             with pytest.raises(Invalid):
-                door.apply([])
+                client.apply([])
             assert f"{file}:1:" in status_files(node)
             file.write_text(GOOD)
-            door.apply([file])
+            client.apply([file])
         assert status_files(node) == "ok"
 
 
@@ -72,8 +72,8 @@ def test_another_file_that_cannot_be_applied_is_no_problem_of_the_node(tmp_path:
     other = tmp_path / "other.toml"
     other.write_text(BROKEN)
     with LiveNode(tmp_path / "x.db", files=(file,)) as node:
-        with node.door() as door, pytest.raises(Invalid):
-            door.apply([other])
+        with node.client() as client, pytest.raises(Invalid):
+            client.apply([other])
         assert status_files(node) == "ok"
 
 
@@ -109,10 +109,10 @@ def test_a_task_gets_the_same_phase_whether_its_node_has_just_applied_the_file_o
         for _ in range(starts - 1):
             with LiveNode(database, files=(file,)):
                 pass
-        with LiveNode(database, files=(file,)) as node, node.door() as door:
+        with LiveNode(database, files=(file,)) as node, node.client() as client:
             for name, every in (("c01", "2h"), ("c02", "30m"), ("c01", "1h"), ("c01", "2h")):
-                door.set(name, task_from_table(name, {"every": every, "command": ["true"]}, check=True))
-            door.add([task_from_table("later", {"every": "2h", "command": ["true"]}, check=True)], "ana")
+                client.set(name, task_from_table(name, {"every": every, "command": ["true"]}, check=True))
+            client.add([task_from_table("later", {"every": "2h", "command": ["true"]}, check=True)], "ana")
         store = SqliteStore(database, read_only=True)
         try:
             return {entry.task.name: entry.task.schedule.phase for entry in store.entries()}

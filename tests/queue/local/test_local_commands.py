@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from queue_node import Courier, is_alive, play
+from queue_node import QueueNode, is_alive, play
 
 from evenbeat.model import OUTPUT_LIMIT, SECOND, Job, Outcome
 from evenbeat.wire.worker_frames import RunResult
@@ -18,8 +18,8 @@ def answer(*words: str, timebox: float = 10, shell: bool = False, **job: object)
     """The result of one command."""
     found: list[RunResult] = []
 
-    async def scene(courier: Courier) -> None:
-        found.append(await courier.run(Job(command=words, shell=shell, **job), timebox=timebox))  # type: ignore[arg-type]
+    async def scene(queue_node: QueueNode) -> None:
+        found.append(await queue_node.run(Job(command=words, shell=shell, **job), timebox=timebox))  # type: ignore[arg-type]
 
     play(scene)
     return found[0]
@@ -58,9 +58,9 @@ def test_noop_succeeds_without_a_process() -> None:
 def test_a_command_finds_itself_in_its_environment() -> None:
     found: list[RunResult] = []
 
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         job = Job(command=("env",), env={"COLOR": "blue", "EMPTY": ""})
-        found.append(await courier.run(job, name="täsk", nominal=1_700_000_000_000_001, attempt=2))
+        found.append(await queue_node.run(job, name="täsk", nominal=1_700_000_000_000_001, attempt=2))
 
     play(scene)
     lines = found[0].output.decode().splitlines()
@@ -72,9 +72,9 @@ def test_a_command_finds_itself_in_its_environment() -> None:
 def test_what_one_run_finds_in_its_environment_the_next_does_not() -> None:
     found: list[RunResult] = []
 
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         for job in (Job(command=("env",), env={"COLOR": "blue", "PATH": "/bin:/usr/bin:/x"}), Job(command=("env",))):
-            found.append(await courier.run(job, name=f"task {len(found)}", attempt=1 + len(found)))
+            found.append(await queue_node.run(job, name=f"task {len(found)}", attempt=1 + len(found)))
 
     play(scene, workers=1)
     lines = set(found[1].output.decode().splitlines())
@@ -91,10 +91,10 @@ def test_a_node_that_is_a_run_itself_tells_its_runs_of_themselves(monkeypatch: p
 
 
 def test_runs_that_wait_for_their_start_together_find_themselves() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         job = Job(command=('echo "$EVENBEAT_NAME $EVENBEAT_ATTEMPT"',), shell=True)
-        tokens = [token for i in range(1, 40) for token in courier.send(job, name=f"task {i}", attempt=i)]
-        outputs = [result.output.decode() for result in await courier.answers(tokens)]
+        tokens = [token for i in range(1, 40) for token in queue_node.send(job, name=f"task {i}", attempt=i)]
+        outputs = [result.output.decode() for result in await queue_node.answers(tokens)]
         assert outputs == [f"task {i} {i}\n" for i in range(1, 40)]
 
     play(scene)
@@ -111,13 +111,13 @@ def test_a_nul_is_refused_wherever_it_is(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"half\0of it")
     refused = (Outcome.BROKEN, b"'env': embedded null byte")
 
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         for job, name in (
             (Job(command=("env",)), "half\0of it"),
             (Job(command=("env",), env={"A": "half\0of it"}), "task"),
             (Job(command=("env",), env={"A": f"file:{tmp_path}/secret"}), "task"),
         ):
-            result = await courier.run(job, name=name)
+            result = await queue_node.run(job, name=name)
             assert (result.outcome, result.output) == refused
 
     play(scene)
@@ -150,13 +150,13 @@ def test_a_reference_that_leads_nowhere_is_named(
 
 
 def test_a_command_runs_in_its_working_directory_and_the_next_one_does_not(tmp_path: Path) -> None:
-    async def scene(courier: Courier) -> None:
-        assert (await courier.command("pwd", cwd=str(tmp_path))).output.decode().strip() == str(tmp_path)
-        assert (await courier.command("pwd")).output.decode().strip() == str(Path.cwd())
-        missing = await courier.command("pwd", cwd="/not/there")
+    async def scene(queue_node: QueueNode) -> None:
+        assert (await queue_node.command("pwd", cwd=str(tmp_path))).output.decode().strip() == str(tmp_path)
+        assert (await queue_node.command("pwd")).output.decode().strip() == str(Path.cwd())
+        missing = await queue_node.command("pwd", cwd="/not/there")
         assert missing.outcome == Outcome.BROKEN
         assert missing.output == b"the working directory /not/there: no such file or directory"
-        assert (await courier.command("pwd")).output.decode().strip() == str(Path.cwd())
+        assert (await queue_node.command("pwd")).output.decode().strip() == str(Path.cwd())
 
     play(scene)
 
@@ -200,9 +200,9 @@ def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
         (): "nothing to run: the task has no command",
     }
 
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         for words, reason in expected.items():
-            result = await courier.command(*words, env={"PATH": "/a:/b"})
+            result = await queue_node.command(*words, env={"PATH": "/a:/b"})
             assert (result.outcome, result.status) == (Outcome.BROKEN, None)
             assert reason in result.output.decode()
 
@@ -216,14 +216,14 @@ def test_a_program_in_the_path_that_is_not_executable_is_named(tmp_path: Path) -
 
 
 def test_the_guard_in_the_worker_drops_what_is_too_soon_or_too_late() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         now = time.time_ns() // 1_000
-        soon = await courier.run(Job(command=("true",)), last_start=now - SECOND, interval=60 * SECOND)
+        soon = await queue_node.run(Job(command=("true",)), last_start=now - SECOND, interval=60 * SECOND)
         assert (soon.outcome, soon.status) == (Outcome.DROPPED, None)
         assert soon.output.startswith(b"too soon after the last start")
-        fine = await courier.run(Job(command=("true",)), last_start=now - 60 * SECOND, interval=60 * SECOND)
+        fine = await queue_node.run(Job(command=("true",)), last_start=now - 60 * SECOND, interval=60 * SECOND)
         assert fine.outcome == Outcome.SUCCEEDED
-        late = await courier.run(Job(command=("true",)), latest_start=now - 1)
+        late = await queue_node.run(Job(command=("true",)), latest_start=now - 1)
         assert late.outcome == Outcome.DROPPED
         assert late.output.startswith(b"too late to start")
 
@@ -231,12 +231,12 @@ def test_the_guard_in_the_worker_drops_what_is_too_soon_or_too_late() -> None:
 
 
 def test_the_guard_reads_the_clock_of_the_node() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         hour = 3_600 * SECOND
-        courier.queue.set_clock(hour)
-        result = await courier.run(Job(command=("true",)), latest_start=2 * hour + 10**15)
+        queue_node.queue.set_clock(hour)
+        result = await queue_node.run(Job(command=("true",)), latest_start=2 * hour + 10**15)
         assert hour <= result.started < hour + 10**15
-        assert (await courier.run(Job(command=("true",)), latest_start=hour)).outcome == Outcome.DROPPED
+        assert (await queue_node.run(Job(command=("true",)), latest_start=hour)).outcome == Outcome.DROPPED
 
     play(scene)
 
@@ -279,26 +279,26 @@ def test_a_timebox_shorter_than_a_moment_holds() -> None:
 
 
 def test_the_whole_group_ends_at_the_timebox() -> None:
-    async def scene(courier: Courier) -> None:
-        result = await courier.shell("sleep 300 & echo $!; wait", timebox=0.2)
+    async def scene(queue_node: QueueNode) -> None:
+        result = await queue_node.shell("sleep 300 & echo $!; wait", timebox=0.2)
         assert result.outcome == Outcome.TIMEBOXED
-        await courier.until(lambda: not is_alive(int(result.output)))
+        await queue_node.until(lambda: not is_alive(int(result.output)))
 
     play(scene)
 
 
 def test_a_run_ends_with_its_child_and_what_that_left_behind_ends_too() -> None:
-    async def scene(courier: Courier) -> None:
-        result = await courier.shell("sleep 300 & echo $!", timebox=60)
+    async def scene(queue_node: QueueNode) -> None:
+        result = await queue_node.shell("sleep 300 & echo $!", timebox=60)
         assert (result.outcome, result.status) == (Outcome.SUCCEEDED, 0)
-        await courier.until(lambda: not is_alive(int(result.output)))
+        await queue_node.until(lambda: not is_alive(int(result.output)))
 
     play(scene)
 
 
 def test_a_daemon_that_holds_the_pipe_does_not_hold_the_run() -> None:
-    async def scene(courier: Courier) -> None:
-        result = await courier.shell("setsid sleep 300 & echo $!", timebox=60)
+    async def scene(queue_node: QueueNode) -> None:
+        result = await queue_node.shell("setsid sleep 300 & echo $!", timebox=60)
         assert (result.outcome, result.status) == (Outcome.SUCCEEDED, 0)
         os.kill(int(result.output), 9)
 
@@ -312,11 +312,11 @@ def test_a_child_that_closes_its_output_is_waited_for() -> None:
 
 
 def test_a_gigabyte_of_output_costs_no_memory() -> None:
-    async def scene(courier: Courier) -> None:
-        await courier.command("true")
-        (worker,) = courier.queue.pids
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.command("true")
+        (worker,) = queue_node.queue.pids
         before = child_memory(worker)
-        result = await courier.command("head", "-c", "1G", "/dev/zero", timebox=60)
+        result = await queue_node.command("head", "-c", "1G", "/dev/zero", timebox=60)
         assert (result.outcome, result.truncated) == (Outcome.SUCCEEDED, True)
         assert result.output == bytes(OUTPUT_LIMIT)
         assert child_memory(worker) - before < 8 << 20
@@ -348,26 +348,26 @@ def test_a_child_that_reads_gets_nothing_to_read() -> None:
 def test_only_runs_that_last_are_told_as_started() -> None:
     tokens: list[int] = []
 
-    async def scene(courier: Courier) -> None:
-        tokens.extend(courier.send(Job(command=("noop",)), Job(command=("sleep", "0.4"))))
-        await courier.answers(tokens)
+    async def scene(queue_node: QueueNode) -> None:
+        tokens.extend(queue_node.send(Job(command=("noop",)), Job(command=("sleep", "0.4"))))
+        await queue_node.answers(tokens)
 
-    courier = play(scene)
-    assert list(courier.started) == [tokens[1]]
-    assert courier.started[tokens[1]] == courier.results[tokens[1]].started
+    queue_node = play(scene)
+    assert list(queue_node.started) == [tokens[1]]
+    assert queue_node.started[tokens[1]] == queue_node.results[tokens[1]].started
 
 
 def test_runs_can_be_cancelled_while_they_run() -> None:
-    async def scene(courier: Courier) -> None:
-        one, other = courier.send(Job(command=("sleep", "300")), Job(command=("sleep", "300")))
-        await courier.until(lambda: len(courier.started) == 2)
-        courier.queue.cancel([one])
-        (result,) = await courier.answers([one])
+    async def scene(queue_node: QueueNode) -> None:
+        one, other = queue_node.send(Job(command=("sleep", "300")), Job(command=("sleep", "300")))
+        await queue_node.until(lambda: len(queue_node.started) == 2)
+        queue_node.queue.cancel([one])
+        (result,) = await queue_node.answers([one])
         assert (result.outcome, result.status) == (Outcome.CANCELLED, -15)
-        assert other not in courier.results
+        assert other not in queue_node.results
 
-    courier = play(scene)
-    assert [r.outcome for r in courier.results.values()] == [Outcome.CANCELLED] * 2, "stopping cancels the other"
+    queue_node = play(scene)
+    assert [r.outcome for r in queue_node.results.values()] == [Outcome.CANCELLED] * 2, "stopping cancels the other"
 
 
 SETSID = {
@@ -381,22 +381,22 @@ SETSID = {
 
 @pytest.mark.parametrize("script", SETSID.values(), ids=SETSID.keys())
 def test_what_has_a_session_of_its_own_ends_at_the_timebox_too(script: str) -> None:
-    async def scene(courier: Courier) -> None:
-        result = await courier.shell(script, timebox=0.5)
+    async def scene(queue_node: QueueNode) -> None:
+        result = await queue_node.shell(script, timebox=0.5)
         assert result.outcome == Outcome.TIMEBOXED
         process = int(result.output.split()[0])  # what else is there is the shell's, which was told to end
-        await courier.until(lambda: not is_alive(process))
+        await queue_node.until(lambda: not is_alive(process))
 
     play(scene)
 
 
 def test_what_another_run_has_started_does_not_end_with_it() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         script = "(setsid sh -c 'echo $$; exec sleep 300' &); sleep {}"
-        other = courier.send(Job(command=(script.format(2),), shell=True), timebox=60, name="other")
-        result = await courier.run(Job(command=(script.format(300),), shell=True), timebox=0.5)
-        await courier.until(lambda: not is_alive(int(result.output)))
-        (its,) = await courier.answers(other)
+        other = queue_node.send(Job(command=(script.format(2),), shell=True), timebox=60, name="other")
+        result = await queue_node.run(Job(command=(script.format(300),), shell=True), timebox=0.5)
+        await queue_node.until(lambda: not is_alive(int(result.output)))
+        (its,) = await queue_node.answers(other)
         # It ended by itself, so what it left wanted to stay.
         assert its.outcome == Outcome.SUCCEEDED
         assert is_alive(int(its.output))
@@ -406,11 +406,11 @@ def test_what_another_run_has_started_does_not_end_with_it() -> None:
 
 
 def test_daemons_that_end_are_reaped() -> None:
-    async def scene(courier: Courier) -> None:
-        result = await courier.shell("(setsid sleep 0.01 & echo $!)")
+    async def scene(queue_node: QueueNode) -> None:
+        result = await queue_node.shell("(setsid sleep 0.01 & echo $!)")
         daemon = int(result.output)
-        (worker,) = courier.queue.pids
-        await courier.until(lambda: not Path(f"/proc/{daemon}").exists())
+        (worker,) = queue_node.queue.pids
+        await queue_node.until(lambda: not Path(f"/proc/{daemon}").exists())
         assert is_alive(worker)
 
     play(scene)

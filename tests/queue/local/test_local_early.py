@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from queue_node import Courier, clock_offset, play
+from queue_node import QueueNode, clock_offset, play
 from worker_wire import run_of
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import HOUR, SECOND, Job, Outcome
-from evenbeat.queue.local import function_host_pool
+from evenbeat.queue.local import sync_function_hosts
 from evenbeat.wire import worker_frames
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
     RunSpec,
 )
-from evenbeat.work.admission import boot_time
 
 if TYPE_CHECKING:
     from evenbeat.queue.local.worker_process import WorkerHandle
@@ -51,11 +51,11 @@ class TestWait:
 
 @pytest.mark.parametrize("job", [NOOP, CHILD, SYNC, ASYNC], ids=["noop", "command", "function", "async function"])
 def test_none_starts_before_it_is_due(job: Job) -> None:
-    async def scene(courier: Courier) -> None:
-        await courier.run(job)  # from now on it is known how long it takes
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(job)  # from now on it is known how long it takes
         for _ in range(10):
             due = now() + EARLY_DELIVERY
-            result = await courier.run(job, nominal=due)
+            result = await queue_node.run(job, nominal=due)
             assert result.outcome == Outcome.SUCCEEDED
             assert result.started >= due
 
@@ -64,8 +64,8 @@ def test_none_starts_before_it_is_due(job: Job) -> None:
 
 @pytest.mark.parametrize("job", [NOOP, SYNC, ASYNC], ids=["command", "function", "async function"])
 def test_a_clock_that_was_set_back_holds_nothing_up(job: Job) -> None:
-    async def scene(courier: Courier) -> None:
-        assert (await courier.run(job, nominal=now() + HOUR)).outcome == Outcome.SUCCEEDED
+    async def scene(queue_node: QueueNode) -> None:
+        assert (await queue_node.run(job, nominal=now() + HOUR)).outcome == Outcome.SUCCEEDED
 
     play(scene)
 
@@ -75,16 +75,16 @@ def test_a_clock_that_was_set_back_holds_nothing_up(job: Job) -> None:
 def test_what_waits_for_its_moment_when_the_clock_is_set_starts_at_that_moment_and_is_guarded_by_it(
     job: Job, by: int
 ) -> None:
-    async def scene(courier: Courier) -> None:
-        await courier.run(job)
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(job)
         offset = clock_offset()
-        courier.queue.set_clock(offset)
+        queue_node.queue.set_clock(offset)
         due = boot_time() + offset + EARLY_DELIVERY
         guard = {"interval": 10 * SECOND, "tolerance": SECOND, "latest_start": due + HOUR}
-        (token,) = courier.send(job, nominal=due, last_start=due - 9 * SECOND, **guard)
-        (again,) = courier.send(job, nominal=due, last_start=due - 9 * SECOND + SECOND, **guard)
-        courier.queue.set_clock(offset + by, by)
-        result, too_soon = await courier.answers([token, again])
+        (token,) = queue_node.send(job, nominal=due, last_start=due - 9 * SECOND, **guard)
+        (again,) = queue_node.send(job, nominal=due, last_start=due - 9 * SECOND + SECOND, **guard)
+        queue_node.queue.set_clock(offset + by, by)
+        result, too_soon = await queue_node.answers([token, again])
         assert result.outcome == Outcome.SUCCEEDED
         assert result.started >= due + by
         assert result.started < due + by + 60 * SECOND
@@ -97,25 +97,25 @@ def test_what_waits_for_its_moment_when_the_clock_is_set_starts_at_that_moment_a
 def test_a_function_that_may_last_takes_no_host_before_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_frames, "EARLY_DELIVERY", HOUR)
 
-    async def scene(courier: Courier) -> None:
-        await courier.run(NAP)
-        (early,) = courier.send(NAP, nominal=now() + HOUR)
-        (other,) = courier.send(NAP)
-        await courier.answers([other])
-        courier.queue.cancel([early])
-        (result,) = await courier.answers([early])
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(NAP)
+        (early,) = queue_node.send(NAP, nominal=now() + HOUR)
+        (other,) = queue_node.send(NAP)
+        await queue_node.answers([other])
+        queue_node.queue.cancel([early])
+        (result,) = await queue_node.answers([early])
         assert (result.outcome, result.output) == (Outcome.CANCELLED, b"not started")
 
     play(scene, hosts=1)
 
 
 def test_such_functions_begin_when_they_are_due_the_first_one_first() -> None:
-    async def scene(courier: Courier) -> None:
-        await courier.run(NAP)
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(NAP)
         due = now() + EARLY_DELIVERY
-        (last,) = courier.send(NAP, nominal=due)
-        (first,) = courier.send(NAP, nominal=due - EARLY_DELIVERY // 2)
-        before, after = await courier.answers([first, last])
+        (last,) = queue_node.send(NAP, nominal=due)
+        (first,) = queue_node.send(NAP, nominal=due - EARLY_DELIVERY // 2)
+        before, after = await queue_node.answers([first, last])
         assert due - EARLY_DELIVERY // 2 <= before.started < before.ended <= after.started
         assert after.started >= due
 
@@ -123,13 +123,13 @@ def test_such_functions_begin_when_they_are_due_the_first_one_first() -> None:
 
 
 def test_the_time_in_a_function_counts_from_when_it_was_due() -> None:
-    async def scene(courier: Courier) -> None:
-        await courier.run(SYNC)
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(SYNC)
         due = now() + EARLY_DELIVERY
         nap = Job(function="sample_functions:nap", args=(0.5,))
-        (token,) = courier.send(nap, nominal=due)
-        (result,) = await courier.answers([token])
-        assert courier.started[token] >= due
+        (token,) = queue_node.send(nap, nominal=due)
+        (result,) = await queue_node.answers([token])
+        assert queue_node.started[token] >= due
         assert result.started >= due
 
     play(scene)
@@ -138,8 +138,8 @@ def test_the_time_in_a_function_counts_from_when_it_was_due() -> None:
 class TestAge:
     """For how long a host has been at its first run: that is what the timebox goes by."""
 
-    def host(self, since: float) -> function_host_pool._SyncHostQueue:
-        host = function_host_pool._SyncHostQueue(cast("WorkerHandle", None))
+    def host(self, since: float) -> sync_function_hosts._SyncHostQueue:
+        host = sync_function_hosts._SyncHostQueue(cast("WorkerHandle", None))
         host.since = since
         return host
 
@@ -161,12 +161,12 @@ class TestAge:
 
 
 def test_a_host_that_obeyed_a_cancel_is_judged_anew() -> None:
-    async def scene(courier: Courier) -> None:
-        (token,) = courier.send(Job(function="sample_functions:nap", args=(20,)))
-        await courier.until(lambda: token in courier.started)
-        courier.queue.cancel([token])
-        assert (await courier.answers([token]))[0].outcome == Outcome.CANCELLED
-        result = await courier.run(Job(function="sample_functions:deaf"), timebox=0.2)
+    async def scene(queue_node: QueueNode) -> None:
+        (token,) = queue_node.send(Job(function="sample_functions:nap", args=(20,)))
+        await queue_node.until(lambda: token in queue_node.started)
+        queue_node.queue.cancel([token])
+        assert (await queue_node.answers([token]))[0].outcome == Outcome.CANCELLED
+        result = await queue_node.run(Job(function="sample_functions:deaf"), timebox=0.2)
         assert result.outcome == Outcome.TIMEBOXED
 
     play(scene, hosts=1)

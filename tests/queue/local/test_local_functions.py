@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from queue_node import Courier, is_alive, play
+from queue_node import QueueNode, is_alive, play
 
 from evenbeat.model import OUTPUT_LIMIT, SECOND, ArgumentValue, Job, Outcome, State
 from evenbeat.queue.local import async_function_host
@@ -27,24 +27,24 @@ def call(function: str, *args: ArgumentValue, **kwargs: ArgumentValue) -> Job:
 def answer(function: str, *args: ArgumentValue, timebox: float = 10, check: bool = False) -> RunResult:
     found: list[RunResult] = []
 
-    async def scene(courier: Courier) -> None:
-        found.append(await courier.run(call(function, *args), timebox=timebox, check=check))
+    async def scene(queue_node: QueueNode) -> None:
+        found.append(await queue_node.run(call(function, *args), timebox=timebox, check=check))
 
     play(scene)
     return found[0]
 
 
 def test_a_function_gets_its_arguments_and_its_text_is_the_output() -> None:
-    async def scene(courier: Courier) -> None:
-        result = await courier.run(call("add", 2, 3, sep="="))
+    async def scene(queue_node: QueueNode) -> None:
+        result = await queue_node.run(call("add", 2, 3, sep="="))
         assert (result.outcome, result.status, result.output) == (Outcome.SUCCEEDED, 0, b"sum=5\n")
 
     play(scene)
 
 
 def test_a_function_whose_first_parameter_is_run_knows_its_run() -> None:
-    async def scene(courier: Courier) -> None:
-        result = await courier.run(call("greet", "hello"), name="report", nominal=1_700_000_000_000_001, attempt=2)
+    async def scene(queue_node: QueueNode) -> None:
+        result = await queue_node.run(call("greet", "hello"), name="report", nominal=1_700_000_000_000_001, attempt=2)
         assert result.output.decode().splitlines() == [
             "hello report 2",
             "2023-11-14T22:13:20.000001+00:00 True True False",
@@ -58,14 +58,14 @@ def test_what_a_function_prints_and_logs_is_its_output() -> None:
 
 
 def test_the_cursor_of_one_run_is_found_by_the_next() -> None:
-    async def scene(courier: Courier) -> None:
-        first = await courier.run(call("count"))
-        second = await courier.run(call("count"), cursor=first.cursor)
+    async def scene(queue_node: QueueNode) -> None:
+        first = await queue_node.run(call("count"))
+        second = await queue_node.run(call("count"), cursor=first.cursor)
         assert (first.output, second.output) == (b"at 1\n", b"at 2\n")
-        untouched = await courier.run(call("add", 1, 2), cursor=second.cursor)
+        untouched = await queue_node.run(call("add", 1, 2), cursor=second.cursor)
         assert untouched.cursor is None
         for bad, reason in (("too_much_cursor", b"accepted: at most 4096"), ("odd_cursor", b"found list")):
-            result = await courier.run(call(bad))
+            result = await queue_node.run(call(bad))
             assert (result.outcome, result.cursor) == (Outcome.FAILED, None)
             assert reason in result.output
 
@@ -83,18 +83,18 @@ def test_an_exception_is_a_failure_with_its_traceback_and_without_our_own_lines(
 
 
 def test_a_check_returns_its_state_and_a_task_may_return_anything() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         for value, status, output in [(None, 0, b""), (0, 0, b""), (2, 2, b""), ("fine", 0, b"fine\n")]:
-            result = await courier.run(call("give", value), check=True)
+            result = await queue_node.run(call("give", value), check=True)
             assert (result.status, result.output) == (status, output)
             assert result.outcome == (Outcome.FAILED if status else Outcome.SUCCEEDED)
-        both = await courier.run(call("pair", 1, "slow | t=2s"), check=True)
+        both = await queue_node.run(call("pair", 1, "slow | t=2s"), check=True)
         assert (both.outcome, both.status, both.output) == (Outcome.FAILED, State.WARNING, b"slow | t=2s\n")
         for odd in (4, -1, True, 1.5):
-            result = await courier.run(call("give", odd), check=True)
+            result = await queue_node.run(call("give", odd), check=True)
             assert (result.status, b"accepted: 0 to 3" in result.output) == (State.UNKNOWN, True)
         for anything in (17, True, 1.5, None):
-            assert (await courier.run(call("give", anything))).outcome == Outcome.SUCCEEDED
+            assert (await queue_node.run(call("give", anything))).outcome == Outcome.SUCCEEDED
 
     play(scene)
 
@@ -119,9 +119,9 @@ def test_a_partial_of_a_module_is_found_by_its_name() -> None:
 
 
 def test_sys_exit_means_what_it_means_in_a_program() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         for code, status, output in [(None, 0, b""), (0, 0, b""), (2, 2, b""), ("sorry", 1, b"sorry\n")]:
-            result = await courier.run(call("leave", code))
+            result = await queue_node.run(call("leave", code))
             assert (result.status, result.output) == (status, output)
 
     play(scene)
@@ -137,8 +137,8 @@ def test_a_function_of_a_file_is_found_by_its_path(tmp_path: Path) -> None:
     file = tmp_path / "app.py"
     file.write_text("import beside\ndef say(): return f'{beside.word} {__name__ != \"__main__\"}'\n")
 
-    async def scene(courier: Courier) -> None:
-        assert (await courier.run(Job(function=f"{file}:say"))).output == b"beside True\n"
+    async def scene(queue_node: QueueNode) -> None:
+        assert (await queue_node.run(Job(function=f"{file}:say"))).output == b"beside True\n"
 
     play(scene)
 
@@ -161,8 +161,8 @@ def test_a_function_that_is_not_there_says_where_it_was_looked_for(
     (tmp_path / "sample_functions.py").write_text((HERE / "sample_functions.py").read_text())
     monkeypatch.chdir(tmp_path)
 
-    async def scene(courier: Courier) -> None:
-        result = await courier.run(Job(function=reference))
+    async def scene(queue_node: QueueNode) -> None:
+        result = await queue_node.run(Job(function=reference))
         assert result.outcome == Outcome.BROKEN
         assert reason in result.output.decode()
 
@@ -175,10 +175,10 @@ def test_output_of_a_function_has_the_same_limit_as_any() -> None:
 
 
 def test_the_guard_runs_in_the_host_too() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         now = time.time_ns() // 1_000
         for function in ("add", "anap"):
-            soon = await courier.run(call(function, 1, 2), last_start=now - SECOND)
+            soon = await queue_node.run(call(function, 1, 2), last_start=now - SECOND)
             assert soon.outcome == Outcome.DROPPED
 
     play(scene)
@@ -192,22 +192,22 @@ def test_a_function_is_interrupted_at_its_timebox_and_may_tidy_up() -> None:
 
 @pytest.mark.parametrize("function", ["stuck_in_c", "deaf", "swallow"])
 def test_a_function_that_will_not_end_costs_its_host_and_not_the_runs_behind_it(function: str) -> None:
-    async def scene(courier: Courier) -> None:
-        (stuck,) = courier.send(call(function), timebox=0.1)
-        behind = courier.send(*[call("who")] * 20)
-        (result,) = await courier.answers([stuck])
+    async def scene(queue_node: QueueNode) -> None:
+        (stuck,) = queue_node.send(call(function), timebox=0.1)
+        behind = queue_node.send(*[call("who")] * 20)
+        (result,) = await queue_node.answers([stuck])
         assert result.outcome == Outcome.TIMEBOXED
-        assert {r.outcome for r in await courier.answers(behind)} == {Outcome.SUCCEEDED}
+        assert {r.outcome for r in await queue_node.answers(behind)} == {Outcome.SUCCEEDED}
 
     play(scene, hosts=1)
 
 
 def test_a_function_that_crashes_is_lost_and_the_runs_behind_it_are_made() -> None:
-    async def scene(courier: Courier) -> None:
-        before = await courier.run(call("who"))
-        await courier.answers(courier.send(*[call("who")] * 5))
-        tokens = courier.send(call("crash"), *[call("who")] * 20)
-        crashed, *rest = await courier.answers(tokens)
+    async def scene(queue_node: QueueNode) -> None:
+        before = await queue_node.run(call("who"))
+        await queue_node.answers(queue_node.send(*[call("who")] * 5))
+        tokens = queue_node.send(call("crash"), *[call("who")] * 20)
+        crashed, *rest = await queue_node.answers(tokens)
         assert (crashed.outcome, crashed.status) == (Outcome.LOST, None)
         assert {r.outcome for r in rest} == {Outcome.SUCCEEDED}
         assert rest[-1].output.split()[0] != before.output.split()[0]
@@ -216,39 +216,39 @@ def test_a_function_that_crashes_is_lost_and_the_runs_behind_it_are_made() -> No
 
 
 def test_what_a_function_started_ends_with_its_host(tmp_path: Path) -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         file = tmp_path / "pid"
-        result = await courier.run(call("start_something_and_crash", str(file)))
+        result = await queue_node.run(call("start_something_and_crash", str(file)))
         assert result.outcome == Outcome.LOST
-        await courier.until(lambda: not is_alive(int(file.read_text())))
+        await queue_node.until(lambda: not is_alive(int(file.read_text())))
 
     play(scene)
 
 
 def test_ordinary_functions_run_at_the_same_time_in_as_many_hosts_as_allowed() -> None:
-    async def scene(courier: Courier) -> None:
-        slow, quick = courier.send(call("nap", 30.0), call("add", 1, 2), timebox=60)
-        await courier.answers([quick])
-        assert slow not in courier.results
-        assert len(courier.queue.pids) == 3
+    async def scene(queue_node: QueueNode) -> None:
+        slow, quick = queue_node.send(call("nap", 30.0), call("add", 1, 2), timebox=60)
+        await queue_node.answers([quick])
+        assert slow not in queue_node.results
+        assert len(queue_node.queue.pids) == 3
 
     play(scene, hosts=2)
 
 
 def test_a_run_that_lasts_is_told_as_started() -> None:
-    async def scene(courier: Courier) -> None:
-        await courier.run(call("nap", 0.0))
-        (token,) = courier.send(call("nap", 30.0), timebox=60)
-        await courier.until(lambda: token in courier.started)
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(call("nap", 0.0))
+        (token,) = queue_node.send(call("nap", 30.0), timebox=60)
+        await queue_node.until(lambda: token in queue_node.started)
 
-    courier = play(scene)
-    assert courier.results[1].outcome == Outcome.CANCELLED
+    queue_node = play(scene)
+    assert queue_node.results[1].outcome == Outcome.CANCELLED
 
 
 def test_asynchronous_functions_share_one_host_and_run_at_the_same_time() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         began = time.monotonic()
-        results = await courier.answers(courier.send(*[call("anap", 0.3)] * 50))
+        results = await queue_node.answers(queue_node.send(*[call("anap", 0.3)] * 50))
         assert time.monotonic() - began < 0.3 * 50
         assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
         assert len({r.output.splitlines()[-1] for r in results}) == 1
@@ -271,13 +271,13 @@ def test_an_asynchronous_function_can_fail_and_a_disguised_one_still_runs() -> N
 
 
 def test_one_that_swallows_its_cancellation_costs_the_host_and_others_are_lost() -> None:
-    async def scene(courier: Courier) -> None:
-        await courier.run(call("anap", 0.0))
-        (other,) = courier.send(call("anap", 30.0), timebox=60)
-        swallowed = await courier.run(call("aswallow"), timebox=0.1)
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(call("anap", 0.0))
+        (other,) = queue_node.send(call("anap", 30.0), timebox=60)
+        swallowed = await queue_node.run(call("aswallow"), timebox=0.1)
         assert swallowed.outcome == Outcome.TIMEBOXED
-        assert (await courier.answers([other]))[0].outcome == Outcome.LOST
-        assert (await courier.run(call("anap", 0.0))).outcome == Outcome.SUCCEEDED
+        assert (await queue_node.answers([other]))[0].outcome == Outcome.LOST
+        assert (await queue_node.run(call("anap", 0.0))).outcome == Outcome.SUCCEEDED
 
     play(scene)
 
@@ -286,21 +286,21 @@ def test_one_that_blocks_the_loop_costs_the_host(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(async_function_host, "UNRESPONSIVE_AFTER", 0.2)
     monkeypatch.setattr(async_function_host, "_POLL_INTERVAL", 0.05)
 
-    async def scene(courier: Courier) -> None:
-        await courier.run(call("anap", 0.0))
-        result = await courier.run(call("ablock"), timebox=0.1)
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(call("anap", 0.0))
+        result = await queue_node.run(call("ablock"), timebox=0.1)
         assert result.outcome == Outcome.TIMEBOXED
-        assert (await courier.run(call("anap", 0.0))).outcome == Outcome.SUCCEEDED
+        assert (await queue_node.run(call("anap", 0.0))).outcome == Outcome.SUCCEEDED
 
     play(scene)
 
 
 def test_functions_can_be_cancelled() -> None:
-    async def scene(courier: Courier) -> None:
-        await courier.run(call("anap", 0.0))
-        tokens = courier.send(call("nap", 30.0), call("anap", 30.0), timebox=60)
-        await courier.until(lambda: set(tokens) <= set(courier.started))
-        courier.queue.cancel(tokens)
-        assert {r.outcome for r in await courier.answers(tokens)} == {Outcome.CANCELLED}
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.run(call("anap", 0.0))
+        tokens = queue_node.send(call("nap", 30.0), call("anap", 30.0), timebox=60)
+        await queue_node.until(lambda: set(tokens) <= set(queue_node.started))
+        queue_node.queue.cancel(tokens)
+        assert {r.outcome for r in await queue_node.answers(tokens)} == {Outcome.CANCELLED}
 
     play(scene)

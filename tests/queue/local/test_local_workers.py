@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from queue_node import Courier, descriptors, is_alive, play
+from queue_node import QueueNode, descriptors, is_alive, play
 
 from evenbeat.child_processes.supervisor import RestartBackoff
 from evenbeat.model import Job, Outcome
-from evenbeat.queue.local import command_workers, function_host_pool
+from evenbeat.queue.local import command_workers, sync_function_hosts
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import FrameToNode, ResultsFrame, RunResult
 
@@ -30,11 +30,11 @@ def children() -> set[str]:
 def test_a_thousand_runs_leave_no_zombie_and_no_descriptor() -> None:
     before = descriptors(), children()
 
-    async def scene(courier: Courier) -> None:
-        await courier.answers(courier.send(*[Job(command=("true",))] * 2))
-        workers = courier.queue.pids
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.answers(queue_node.send(*[Job(command=("true",))] * 2))
+        workers = queue_node.queue.pids
         open_then = [len(descriptors(pid)) for pid in workers]
-        results = await courier.answers(courier.send(*[Job(command=("true",))] * 1_000, timebox=60))
+        results = await queue_node.answers(queue_node.send(*[Job(command=("true",))] * 1_000, timebox=60))
         assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
         assert [len(descriptors(pid)) for pid in workers] == open_then
         for pid in workers:
@@ -44,30 +44,30 @@ def test_a_thousand_runs_leave_no_zombie_and_no_descriptor() -> None:
     assert (descriptors(), children()) == before
 
 
-def is_busy(courier: Courier) -> bool:
-    return courier.queue.is_busy
+def is_busy(queue_node: QueueNode) -> bool:
+    return queue_node.queue.is_busy
 
 
 def test_workers_are_busy_while_each_has_more_than_it_can_begin() -> None:
-    async def scene(courier: Courier) -> None:
-        assert not is_busy(courier)
-        few = courier.send(*[Job(command=("true",))] * 100)
-        assert not is_busy(courier), "not all of them"
-        many = courier.send(*[Job(command=("true",))] * 400, timebox=60)
-        assert is_busy(courier)
-        await courier.answers(few + many)
-        assert not is_busy(courier)
+    async def scene(queue_node: QueueNode) -> None:
+        assert not is_busy(queue_node)
+        few = queue_node.send(*[Job(command=("true",))] * 100)
+        assert not is_busy(queue_node), "not all of them"
+        many = queue_node.send(*[Job(command=("true",))] * 400, timebox=60)
+        assert is_busy(queue_node)
+        await queue_node.answers(few + many)
+        assert not is_busy(queue_node)
 
     play(scene, workers=2)
 
 
 def test_workers_are_not_busy_with_what_only_lasts() -> None:
-    async def scene(courier: Courier) -> None:
-        lasting = courier.send(*[Job(command=("sleep", "30"))] * 100, timebox=60)
-        assert is_busy(courier)
-        await courier.until(lambda: courier.started.keys() >= set(lasting))
-        assert not is_busy(courier)
-        courier.queue.cancel()
+    async def scene(queue_node: QueueNode) -> None:
+        lasting = queue_node.send(*[Job(command=("sleep", "30"))] * 100, timebox=60)
+        assert is_busy(queue_node)
+        await queue_node.until(lambda: queue_node.started.keys() >= set(lasting))
+        assert not is_busy(queue_node)
+        queue_node.queue.cancel()
 
     play(scene)
 
@@ -75,22 +75,22 @@ def test_workers_are_not_busy_with_what_only_lasts() -> None:
 def test_what_a_worker_has_not_begun_is_known_also_if_it_was_given_more_while_it_told() -> None:
     unbegun: list[int] = []
 
-    async def scene(courier: Courier) -> None:
-        (worker,) = courier.queue._command_workers.workers
+    async def scene(queue_node: QueueNode) -> None:
+        (worker,) = queue_node.queue._command_workers.workers
         hear = worker._on_frames
-        tokens = courier.send(*[Job(command=("true",))] * 150, timebox=60)
+        tokens = queue_node.send(*[Job(command=("true",))] * 150, timebox=60)
 
         def listen(who: WorkerHandle, messages: list[FrameToNode]) -> None:
-            told = any(isinstance(message, ResultsFrame) for message in messages)
-            if told and not unbegun:
-                tokens.extend(courier.send(*[Job(command=("true",))] * 400, timebox=60))
+            has_results = any(isinstance(message, ResultsFrame) for message in messages)
+            if has_results and not unbegun:
+                tokens.extend(queue_node.send(*[Job(command=("true",))] * 400, timebox=60))
             hear(who, messages)
-            if told:
+            if has_results:
                 unbegun.append(who.unstarted_count)
 
         worker._on_frames = listen
-        await courier.until(lambda: bool(unbegun))
-        await courier.answers(tokens)
+        await queue_node.until(lambda: bool(unbegun))
+        await queue_node.answers(tokens)
 
     play(scene)
     assert 400 <= unbegun[0] < 550, "not those that it had begun"
@@ -98,52 +98,52 @@ def test_what_a_worker_has_not_begun_is_known_also_if_it_was_given_more_while_it
 
 
 def test_work_is_spread_over_the_workers() -> None:
-    async def scene(courier: Courier) -> None:
-        results = await courier.answers(courier.send(*[Job(command=("echo $PPID",), shell=True)] * 10))
-        counts = [sum(int(r.output) == pid for r in results) for pid in courier.queue.pids]
+    async def scene(queue_node: QueueNode) -> None:
+        results = await queue_node.answers(queue_node.send(*[Job(command=("echo $PPID",), shell=True)] * 10))
+        counts = [sum(int(r.output) == pid for r in results) for pid in queue_node.queue.pids]
         assert counts == [5, 5]
 
     play(scene, workers=2)
 
 
 def test_runs_that_only_wait_do_not_keep_a_worker_from_getting_its_share() -> None:
-    async def scene(courier: Courier) -> None:
-        waiting = courier.send(*[Job(command=("sleep", "300"))] * 3, timebox=600)
-        await courier.until(lambda: len(courier.started) == 3)
-        results = await courier.answers(courier.send(*[Job(command=("echo $PPID",), shell=True)] * 10))
-        assert sorted(sum(int(r.output) == pid for r in results) for pid in courier.queue.pids) == [5, 5]
-        assert not set(waiting) & set(courier.results)
+    async def scene(queue_node: QueueNode) -> None:
+        waiting = queue_node.send(*[Job(command=("sleep", "300"))] * 3, timebox=600)
+        await queue_node.until(lambda: len(queue_node.started) == 3)
+        results = await queue_node.answers(queue_node.send(*[Job(command=("echo $PPID",), shell=True)] * 10))
+        assert sorted(sum(int(r.output) == pid for r in results) for pid in queue_node.queue.pids) == [5, 5]
+        assert not set(waiting) & set(queue_node.results)
 
     play(scene, workers=2)
 
 
 def test_a_killed_worker_loses_its_runs_and_its_children_and_is_replaced() -> None:
-    async def scene(courier: Courier) -> None:
-        (worker,) = courier.queue.pids
-        lasting = courier.send(Job(command=("sleep", "300")), Job(command=("trap '' TERM; sleep 300",), shell=True))
-        await courier.until(lambda: len(courier.started) == 2)
+    async def scene(queue_node: QueueNode) -> None:
+        (worker,) = queue_node.queue.pids
+        lasting = queue_node.send(Job(command=("sleep", "300")), Job(command=("trap '' TERM; sleep 300",), shell=True))
+        await queue_node.until(lambda: len(queue_node.started) == 2)
         left_behind = [int(p) for p in Path(f"/proc/{worker}/task/{worker}/children").read_text().split()]
         assert len(left_behind) == 2
         os.kill(worker, signal.SIGKILL)
-        results = await courier.answers(lasting)
+        results = await queue_node.answers(lasting)
         assert {(r.outcome, r.status) for r in results} == {(Outcome.LOST, None)}
-        assert [r.started for r in results] == [courier.started[token] for token in lasting]
-        await courier.until(lambda: not any(map(is_alive, left_behind)))
-        assert (await courier.command("echo", "again")).output == b"again\n"
-        assert courier.queue.pids != [worker]
+        assert [r.started for r in results] == [queue_node.started[token] for token in lasting]
+        await queue_node.until(lambda: not any(map(is_alive, left_behind)))
+        assert (await queue_node.command("echo", "again")).output == b"again\n"
+        assert queue_node.queue.pids != [worker]
 
     play(scene)
 
 
 def test_signals_of_the_terminal_and_of_operators_do_not_reach_the_runs() -> None:
-    async def scene(courier: Courier) -> None:
-        assert (await courier.command("true")).outcome == Outcome.SUCCEEDED
-        (worker,) = courier.queue.pids
+    async def scene(queue_node: QueueNode) -> None:
+        assert (await queue_node.command("true")).outcome == Outcome.SUCCEEDED
+        (worker,) = queue_node.queue.pids
         assert os.getsid(worker) == worker != os.getsid(0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             os.kill(worker, number)
-        assert (await courier.command("true")).outcome == Outcome.SUCCEEDED
-        assert courier.queue.pids == [worker]
+        assert (await queue_node.command("true")).outcome == Outcome.SUCCEEDED
+        assert queue_node.queue.pids == [worker]
 
     play(scene)
 
@@ -151,13 +151,13 @@ def test_signals_of_the_terminal_and_of_operators_do_not_reach_the_runs() -> Non
 NODE = """
 import asyncio, sys
 sys.path.insert(0, {here!r})
-from queue_node import Courier
+from queue_node import QueueNode
 from evenbeat.model import Job
 
 async def main():
-    courier = Courier()
-    courier.queue.start()
-    courier.send(
+    queue_node = QueueNode()
+    queue_node.queue.start()
+    queue_node.send(
         Job(command=("echo $$ >{folder}/command; exec sleep 300",), shell=True),
         Job(function="{folder}/functions.py:stuck"),
         Job(function="{folder}/functions.py:waits"),
@@ -205,21 +205,21 @@ def test_a_killed_node_takes_everything_with_it(tmp_path: Path) -> None:
 
 
 def test_a_node_that_does_not_listen_for_a_while_loses_nothing() -> None:
-    async def scene(courier: Courier) -> None:
-        tokens = courier.send(*[Job(command=("head", "-c", "60000", "/dev/zero"))] * 100, timebox=60)
+    async def scene(queue_node: QueueNode) -> None:
+        tokens = queue_node.send(*[Job(command=("head", "-c", "60000", "/dev/zero"))] * 100, timebox=60)
         time.sleep(1)  # the loop of the node is blocked
-        results = await courier.answers(tokens)
+        results = await queue_node.answers(tokens)
         assert {len(r.output) for r in results} == {60_000}
 
     play(scene)
 
 
 def test_more_runs_than_fit_into_a_socket_arrive() -> None:
-    async def scene(courier: Courier) -> None:
+    async def scene(queue_node: QueueNode) -> None:
         jobs = [Job(command=("true", "x" * 50_000)) for _ in range(100)]
-        assert {r.outcome for r in await courier.answers(courier.send(*jobs, timebox=60))} == {Outcome.SUCCEEDED}
-        noops = courier.send(*[Job(command=("noop",))] * 20_000)
-        assert {r.outcome for r in await courier.answers(noops)} == {Outcome.SUCCEEDED}
+        assert {r.outcome for r in await queue_node.answers(queue_node.send(*jobs, timebox=60))} == {Outcome.SUCCEEDED}
+        noops = queue_node.send(*[Job(command=("noop",))] * 20_000)
+        assert {r.outcome for r in await queue_node.answers(noops)} == {Outcome.SUCCEEDED}
 
     play(scene)
 
@@ -228,11 +228,11 @@ def test_workers_that_cannot_start_are_tried_with_pauses_and_then_told(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command_workers, "_PROGRAM", ("evenbeat.work.no_such_program",))
-    monkeypatch.setattr(function_host_pool, "_PROGRAM", ("evenbeat.work.no_such_program",))
+    monkeypatch.setattr(sync_function_hosts, "_PROGRAM", ("evenbeat.work.no_such_program",))
     monkeypatch.setattr(RestartBackoff, "FIRST_PAUSE", 0.01)
 
-    async def scene(courier: Courier) -> None:
-        results = await courier.answers(courier.send(Job(command=("true",)), Job(function="os:getcwd")))
+    async def scene(queue_node: QueueNode) -> None:
+        results = await queue_node.answers(queue_node.send(Job(command=("true",)), Job(function="os:getcwd")))
         assert {r.outcome for r in results} == {Outcome.BROKEN}
         assert all(b"can be started" in r.output for r in results)
 
@@ -251,30 +251,30 @@ def test_a_machine_too_full_for_a_worker_is_tried_again(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("subprocess.Popen", full)
 
-    async def scene(courier: Courier) -> None:
-        assert courier.queue.problem == "worker processes cannot be started: no room for another process"
+    async def scene(queue_node: QueueNode) -> None:
+        assert queue_node.queue.problem == "worker processes cannot be started: no room for another process"
         jobs = Job(command=("true",)), Job(function="os:getcwd"), Job(function="asyncio:sleep", args=(0,))
-        assert {r.outcome for r in await courier.answers(courier.send(*jobs))} == {Outcome.SUCCEEDED}
-        assert courier.queue.problem == ""
+        assert {r.outcome for r in await queue_node.answers(queue_node.send(*jobs))} == {Outcome.SUCCEEDED}
+        assert queue_node.queue.problem == ""
 
     play(scene)
     assert descriptors() == before
 
 
 def test_a_worker_without_descriptors_says_that_it_waits_for_some() -> None:
-    async def scene(courier: Courier) -> None:
-        (long,) = courier.send(Job(command=("sleep", "60")), timebox=600)
-        await courier.until(lambda: long in courier.started)
-        (worker,) = courier.queue.pids
+    async def scene(queue_node: QueueNode) -> None:
+        (long,) = queue_node.send(Job(command=("sleep", "60")), timebox=600)
+        await queue_node.until(lambda: long in queue_node.started)
+        (worker,) = queue_node.queue.pids
         before = resource.prlimit(worker, resource.RLIMIT_NOFILE)
         resource.prlimit(worker, resource.RLIMIT_NOFILE, (_room_for_one(worker), before[1]))
-        (waits,) = courier.send(Job(command=("true",)))
-        await courier.until(lambda: "workers wait to start commands" in courier.queue.problem)
+        (waits,) = queue_node.send(Job(command=("true",)))
+        await queue_node.until(lambda: "workers wait to start commands" in queue_node.queue.problem)
         resource.prlimit(worker, resource.RLIMIT_NOFILE, before)
-        courier.queue.cancel([long])
-        (result,) = await courier.answers([waits])
+        queue_node.queue.cancel([long])
+        (result,) = await queue_node.answers([waits])
         assert result.outcome == Outcome.SUCCEEDED
-        await courier.until(lambda: courier.queue.problem == "")
+        await queue_node.until(lambda: queue_node.queue.problem == "")
 
     play(scene)
 
@@ -288,12 +288,12 @@ def _room_for_one(process: int) -> int:
 
 def test_stopping_waits_for_what_ends_in_time_and_cancels_the_rest() -> None:
     async def whole() -> list[RunResult]:
-        courier = Courier()
-        courier.queue.start()
-        tokens = courier.send(Job(command=("sleep", "0.3")), Job(command=("sleep", "300")), timebox=600)
-        await courier.queue.stop(1.0)
-        assert courier.queue.pids == []
-        return [courier.results[token] for token in tokens]
+        queue_node = QueueNode()
+        queue_node.queue.start()
+        tokens = queue_node.send(Job(command=("sleep", "0.3")), Job(command=("sleep", "300")), timebox=600)
+        await queue_node.queue.stop(1.0)
+        assert queue_node.queue.pids == []
+        return [queue_node.results[token] for token in tokens]
 
     short, long = asyncio.run(whole())
     assert short.outcome == Outcome.SUCCEEDED
@@ -301,16 +301,16 @@ def test_stopping_waits_for_what_ends_in_time_and_cancels_the_rest() -> None:
 
 
 def test_a_queue_that_is_stopped_at_once_resolves_all_it_was_given() -> None:
-    async def whole() -> Courier:
-        courier = Courier(workers=2)
-        courier.queue.start()
-        courier.send(*[Job(command=("sleep", "300")), Job(function="time:sleep", args=(300,))] * 10)
-        await courier.queue.stop(0)
-        return courier
+    async def whole() -> QueueNode:
+        queue_node = QueueNode(workers=2)
+        queue_node.queue.start()
+        queue_node.send(*[Job(command=("sleep", "300")), Job(function="time:sleep", args=(300,))] * 10)
+        await queue_node.queue.stop(0)
+        return queue_node
 
-    courier = asyncio.run(whole())
-    assert len(courier.results) == 20
-    assert {r.outcome for r in courier.results.values()} == {Outcome.CANCELLED}
+    queue_node = asyncio.run(whole())
+    assert len(queue_node.results) == 20
+    assert {r.outcome for r in queue_node.results.values()} == {Outcome.CANCELLED}
 
 
 def test_the_process_worker_imports_almost_nothing() -> None:
@@ -322,10 +322,10 @@ def test_the_process_worker_imports_almost_nothing() -> None:
 def test_a_worker_whose_word_could_not_be_taken_is_replaced() -> None:
     """A bug of ours in a callback must not leave runs that are pending for ever."""
 
-    async def scene(courier: Courier) -> None:
-        await courier.command("true")
-        (worker,) = courier.queue.pids
-        command_workers = courier.queue._command_workers
+    async def scene(queue_node: QueueNode) -> None:
+        await queue_node.command("true")
+        (worker,) = queue_node.queue.pids
+        command_workers = queue_node.queue._command_workers
         take, failures = command_workers._results, iter([RuntimeError("a bug")])
 
         def failing(results: list[RunResult]) -> None:
@@ -334,11 +334,11 @@ def test_a_worker_whose_word_could_not_be_taken_is_replaced() -> None:
             take(results)
 
         command_workers._results = failing
-        lost = courier.send(Job(command=("true",)), Job(command=("sleep", "300")), timebox=600)
-        results = await courier.answers(lost[1:])
+        lost = queue_node.send(Job(command=("true",)), Job(command=("sleep", "300")), timebox=600)
+        results = await queue_node.answers(lost[1:])
         assert results[0].outcome == Outcome.LOST
-        await courier.until(lambda: courier.queue.pids not in ([], [worker]))
-        assert (await courier.command("echo", "well")).output == b"well\n"
-        courier.queue._pending.discard(lost[0])  # the node has failed, so it is the next one's to see to
+        await queue_node.until(lambda: queue_node.queue.pids not in ([], [worker]))
+        assert (await queue_node.command("echo", "well")).output == b"well\n"
+        queue_node.queue._pending.discard(lost[0])  # the node has failed, so it is the next one's to see to
 
     play(scene)

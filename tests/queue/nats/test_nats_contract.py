@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
@@ -17,26 +17,17 @@ from evenbeat.queue.nats import worker
 from evenbeat.queue.nats.address import parse_queue_address
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
-from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.queue import QueueContract, ResultsCallback, StartedCallback
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = NatsServer(tmp_path_factory.mktemp("nats"))
-    server.start()
-    yield server.url
-    server.stop()
 
 
 class TestNatsQueue(QueueContract):
     prefixes: ClassVar = itertools.count()
 
     @pytest.fixture(autouse=True)
-    def server(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def server(self, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         hurry(monkeypatch)
         monkeypatch.setattr(worker, "_CONFIRM_TIMEOUT", 0.3)
-        self.url = url
+        self.url = nats_url
 
     @asynccontextmanager
     async def running_queue(

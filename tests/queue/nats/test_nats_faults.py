@@ -48,13 +48,13 @@ def disturb(monkeypatch: pytest.MonkeyPatch, how: Callable[[Send], Send]) -> Non
     )
 
 
-async def run_many(house: NatsScene, node: Node, file: Path, count: int = 150) -> None:
+async def run_many(cluster: NatsScene, node: Node, file: Path, count: int = 150) -> None:
     """Runs that write down their numbers: each has run once, and has one good result."""
     tokens = [t for n in range(count) for t in node.commands(f"echo {n} >>{file}")]
     results = await node.answers(tokens)
     assert Counter(r.outcome for r in results) == {Outcome.SUCCEEDED: count}
     assert sorted(map(int, lines(file))) == list(range(count))
-    assert node.told_twice == []
+    assert node.repeated == []
 
 
 def test_doubled_messages_start_nothing_twice(
@@ -65,20 +65,20 @@ def test_doubled_messages_start_nothing_twice(
 
     disturb(monkeypatch, twice)
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
         for _ in range(2):
-            await house.worker(node)
-        await run_many(house, node, tmp_path / "ran")
+            await cluster.worker(node)
+        await run_many(cluster, node, tmp_path / "ran")
         assert node.late == []
 
     play(server.url, scene)
 
 
 def test_delivered_again_and_again_they_start_nothing_twice(server: NatsServer, tmp_path: Path) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        client = await house.client()
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        client = await cluster.client()
         copies = 0
 
         async def copy(message: Msg) -> None:
@@ -88,10 +88,10 @@ def test_delivered_again_and_again_they_start_nothing_twice(server: NatsServer, 
                 copies += 1
                 await client.publish(message.subject, message.data)
 
-        await client.subscribe(house.where.all_runs, cb=copy)
+        await client.subscribe(cluster.where.all_runs, cb=copy)
         for _ in range(2):
-            await house.worker(node)
-        await run_many(house, node, tmp_path / "ran", 60)
+            await cluster.worker(node)
+        await run_many(cluster, node, tmp_path / "ran", 60)
         await eventually_async(lambda: copies == 300)
 
     play(server.url, scene)
@@ -111,11 +111,11 @@ def test_lost_messages_lose_no_run(server: NatsServer, tmp_path: Path, monkeypat
 
     disturb(monkeypatch, sometimes)
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
         for _ in range(2):
-            await house.worker(node)
-        await run_many(house, node, tmp_path / "ran", 60)
+            await cluster.worker(node)
+        await run_many(cluster, node, tmp_path / "ran", 60)
 
     play(server.url, scene)
 
@@ -128,26 +128,26 @@ def test_a_wiped_queue_loses_no_run(
     monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
     file = tmp_path / "ran"
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        jetstream = (await house.client()).jetstream()
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        jetstream = (await cluster.client()).jetstream()
         await eventually_async(lambda: node.queue._publisher._stream.created)
         tokens = [t for n in range(50) for t in node.commands(f"echo {n} >>{file}")]
-        while (await jetstream.stream_info(house.where.stream)).state.messages < 50:
+        while (await jetstream.stream_info(cluster.where.stream)).state.messages < 50:
             await asyncio.sleep(0.01)
-        await (jetstream.delete_stream if wiping == "delete" else jetstream.purge_stream)(house.where.stream)
+        await (jetstream.delete_stream if wiping == "delete" else jetstream.purge_stream)(cluster.where.stream)
         await eventually_async(lambda: node.queue.counts.redispatched)
-        worker = await house.worker(node)
+        worker = await cluster.worker(node)
         results = await node.answers(tokens)
         assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
         # And once more, with a worker that fetches, and runs that it has.
         lasting = node.commands(f"echo lasting >>{file}; sleep 1")
         await eventually_async(lambda: lasting[0] in node.started)
-        await (jetstream.delete_stream if wiping == "delete" else jetstream.purge_stream)(house.where.stream)
+        await (jetstream.delete_stream if wiping == "delete" else jetstream.purge_stream)(cluster.where.stream)
         results = await node.answers(lasting + node.commands(f"echo after >>{file}"))
         assert {r.outcome for r in results} == {Outcome.SUCCEEDED}
         assert sorted(lines(file)) == sorted([*map(str, range(50)), "lasting", "after"])
-        assert (node.told_twice, worker.fenced) == ([], 0)
+        assert (node.repeated, worker.fenced) == ([], 0)
 
     play(server.url, scene)
 
@@ -160,9 +160,9 @@ def test_servers_that_are_away_lose_no_run(tmp_path: Path, monkeypatch: pytest.M
     server.start()
     file = tmp_path / "ran"
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node)
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node)
         tokens = node.commands(f"echo lasting >>{file}; sleep 1")
         await eventually_async(lambda: node.started)
         server.kill()
@@ -189,16 +189,16 @@ def test_a_cluster_goes_on_without_the_leader_of_its_stream(tmp_path: Path, monk
     server = NatsServer(tmp_path / "nats", 3)
     server.start()
 
-    async def scene(house: NatsScene) -> None:
-        house.replicate(3)
-        node = await house.node()
-        await house.worker(node)
-        await run_many(house, node, tmp_path / "before", 20)
-        leader = server.leader(house.where.stream)
+    async def scene(cluster: NatsScene) -> None:
+        cluster.replicate(3)
+        node = await cluster.node()
+        await cluster.worker(node)
+        await run_many(cluster, node, tmp_path / "before", 20)
+        leader = server.leader(cluster.where.stream)
         assert leader >= 0
         server.kill(leader)
-        await run_many(house, node, tmp_path / "after", 20)
-        assert server.leader(house.where.stream) not in (leader, -1)
+        await run_many(cluster, node, tmp_path / "after", 20)
+        assert server.leader(cluster.where.stream) not in (leader, -1)
 
     try:
         play(server.url, scene)
@@ -207,9 +207,9 @@ def test_a_cluster_goes_on_without_the_leader_of_its_stream(tmp_path: Path, monk
 
 
 def test_more_replicas_than_servers_are_a_problem_that_is_told(server: NatsServer) -> None:
-    async def scene(house: NatsScene) -> None:
-        house.replicate(3)
-        node = await house.node()
+    async def scene(cluster: NatsScene) -> None:
+        cluster.replicate(3)
+        node = await cluster.node()
         await eventually_async(lambda: "stream" in node.queue.problem)
         assert "replicas" in node.queue.problem
 
@@ -222,12 +222,12 @@ def test_what_nobody_takes_though_it_is_fetched_is_set_aside(
     monkeypatch.setattr(nats_shipping, "_STREAM_CHECK_AGE", 100_000)
     monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
         await eventually_async(lambda: not node.queue.problem)
-        client = await house.client()
+        client = await cluster.client()
         await eventually_async(lambda: node.queue._publisher._stream.created)
-        thief = await client.jetstream().pull_subscribe(house.where.runs("default"), durable="thief")
+        thief = await client.jetstream().pull_subscribe(cluster.where.runs("default"), durable="thief")
         tokens = node.commands("true", 2)
         for _ in range(run_lease.MAX_DISPATCH_ATTEMPTS):
             (message,) = await thief.fetch(1, timeout=20)
@@ -241,10 +241,10 @@ def test_what_nobody_takes_though_it_is_fetched_is_set_aside(
 
 
 def test_a_killed_worker_loses_its_runs_after_a_while_and_no_others(server: NatsServer, tmp_path: Path) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        process = await house.process(node)
-        await house.worker(node, pools=("other",))
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        process = await cluster.process(node)
+        await cluster.worker(node, pools=("other",))
         lost = node.commands(f"echo $$ >>{tmp_path / 'pids'}; exec sleep 300", 3, timebox=600)
         kept = node.commands("sleep 300", timebox=600, pool="other")
         await eventually_async(lambda: len(node.started) == 4)
@@ -256,7 +256,7 @@ def test_a_killed_worker_loses_its_runs_after_a_while_and_no_others(server: Nats
         assert not any(is_alive(int(pid)) for pid in lines(tmp_path / "pids"))
         assert (kept[0] in node.results, node.queue.counts.lost) == (False, 3)
         assert node.queue.worker_deaths.deaths(lost[0]) == 0, "it may be cut off"
-        await house.process(node)
+        await cluster.process(node)
         await eventually_async(
             lambda: [node.queue.worker_deaths.deaths(task) for task in (*lost, *kept)] == [1, 1, 1, 0]
         )
@@ -286,9 +286,9 @@ def cut_off(worker: ClusterWorker) -> Callable[[], None]:
 
 
 def test_a_worker_that_is_cut_off_ends_its_runs_before_they_are_lost(server: NatsServer, tmp_path: Path) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node)
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node)
         polite = node.commands(f"echo $$ >>{tmp_path / 'pids'}; exec sleep 300", timebox=600)
         stubborn = node.commands(f"trap '' TERM; echo $$ >>{tmp_path / 'pids'}; sleep 300", timebox=600)
         await eventually_async(lambda: len(lines(tmp_path / "pids")) == 2 and len(node.started) == 2)
@@ -307,16 +307,16 @@ def test_a_worker_that_is_cut_off_ends_its_runs_before_they_are_lost(server: Nat
         assert {r.outcome for _, r in node.late} == {Outcome.LOST}
         await eventually_async(lambda: worker.held == 0)
         assert (await node.answers(node.commands("true")))[0].outcome == Outcome.SUCCEEDED
-        assert node.told_twice == []
+        assert node.repeated == []
         assert [node.queue.worker_deaths.deaths(task) for task in polite + stubborn] == [0, 0]
 
     play(server.url, scene)
 
 
 def test_the_runs_of_a_worker_that_is_stopped_end_before_they_are_lost(server: NatsServer, tmp_path: Path) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        process = await house.process(node)
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        process = await cluster.process(node)
         line = f"trap '' TERM; echo $$ >>{tmp_path / 'pids'}; while :; do sleep 0.1; done"
         tokens = node.commands(line, 2, timebox=600)
         await eventually_async(lambda: len(lines(tmp_path / "pids")) == 2 and len(node.started) == 2)
@@ -338,9 +338,9 @@ def test_the_runs_of_a_worker_that_is_stopped_end_before_they_are_lost(server: N
 def test_permissions_that_come_too_late_are_not_used(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_lease, "PERMISSION_DURATION", 200_000)
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node)
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node)
         real: Any = worker._handle_start_reply
         held_back: list[Any] = []
         monkeypatch.setattr(worker, "_handle_start_reply", held_back.append)
@@ -358,9 +358,9 @@ def test_permissions_that_come_too_late_are_not_used(server: NatsServer, monkeyp
 def test_a_worker_drains_on_sigterm(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_lease, "NO_WORKER_TIMEOUT", 60 * SECOND)
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        process = await house.process(node, "--json", "--slots", "1")
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        process = await cluster.process(node, "--json", "--slots", "1")
         running = node.commands("sleep 1; echo done")
         await eventually_async(lambda: node.started)
         waiting = node.commands("echo later")
@@ -369,7 +369,7 @@ def test_a_worker_drains_on_sigterm(server: NatsServer, monkeypatch: pytest.Monk
         assert process.returncode == 0
         assert json.loads(process.communicate()[0]) == {"runs": 1, "fenced": 0, "unconfirmed": 0}
         assert (await node.answers(running))[0].output == b"done\n"
-        await house.worker(node)
+        await cluster.worker(node)
         assert (await node.answers(waiting))[0].output == b"later\n"
         assert node.queue.counts.lost == 0
 
@@ -377,9 +377,9 @@ def test_a_worker_drains_on_sigterm(server: NatsServer, monkeypatch: pytest.Monk
 
 
 def test_a_second_signal_ends_a_worker_at_once(server: NatsServer) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        process = await house.process(node, "--grace", "10m")
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        process = await cluster.process(node, "--grace", "10m")
         running = node.commands("sleep 300", timebox=600)
         await eventually_async(lambda: node.started)
         process.send_signal(signal.SIGTERM)

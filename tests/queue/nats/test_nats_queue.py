@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,23 +10,14 @@ from waiting import eventually_async
 
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND, Job, Outcome
-from evenbeat.testing.nats_server import NatsServer
 from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, RunReport, encode_message
 from evenbeat.wire.worker_frames import RunResult
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = NatsServer(tmp_path_factory.mktemp("nats"))
-    server.start()
-    yield server.url
-    server.stop()
-
-
-def test_commands_and_functions_of_both_kinds_are_run(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        await house.worker(node)
+def test_commands_and_functions_of_both_kinds_are_run(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        await cluster.worker(node)
         tokens = node.send(
             Job(command=("echo", "hello")),
             Job(command=("exit 3",), shell=True),
@@ -45,49 +35,49 @@ def test_commands_and_functions_of_both_kinds_are_run(url: str) -> None:
         assert tokens[5] in node.started
         assert node.queue.pending == 0
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_thousands_of_runs_get_one_result_each_and_nothing_stays_behind(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        workers = [await house.worker(node, slots=100), await house.worker(node, slots=1_000)]
+def test_thousands_of_runs_get_one_result_each_and_nothing_stays_behind(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        workers = [await cluster.worker(node, slots=100), await cluster.worker(node, slots=1_000)]
         tokens = [token for _ in range(10) for token in node.noops(500)]
         assert {r.outcome for r in await node.answers(tokens)} == {Outcome.SUCCEEDED}
-        assert node.told_twice == []
+        assert node.repeated == []
         assert sum(worker.runs for worker in workers) == 5_000
         await eventually_async(lambda: not any(worker.held for worker in workers))
-        client = await house.client()
+        client = await cluster.client()
         jetstream = client.jetstream()
         deadline = time.monotonic() + 20
-        while (await jetstream.stream_info(house.where.stream)).state.messages:
+        while (await jetstream.stream_info(cluster.where.stream)).state.messages:
             assert time.monotonic() < deadline, "messages are left in the stream"
             await asyncio.sleep(0.02)
         assert (node.late, node.queue.counts.redispatched, node.queue.counts.lost) == ([], 0, 0)
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_a_worker_runs_no_more_at_a_time_than_it_has_slots_and_others_get_the_rest(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        small = await house.worker(node, slots=2)
+def test_a_worker_runs_no_more_at_a_time_than_it_has_slots_and_others_get_the_rest(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        small = await cluster.worker(node, slots=2)
         tokens = node.commands("sleep 300", 3, timebox=600)
         await eventually_async(lambda: len(node.started) == 2)
-        large = await house.worker(node, slots=10)
+        large = await cluster.worker(node, slots=10)
         await eventually_async(lambda: len(node.started) == 3)
         assert (small.held, large.held) == (2, 1)
         node.queue.cancel()
         assert {r.outcome for r in await node.answers(tokens)} == {Outcome.CANCELLED}
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_runs_go_to_workers_of_their_pool_whatever_its_name(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        odd = await house.worker(node, pools=("Köln, Halle 3", "gpu"))
-        plain = await house.worker(node)
+def test_runs_go_to_workers_of_their_pool_whatever_its_name(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        odd = await cluster.worker(node, pools=("Köln, Halle 3", "gpu"))
+        plain = await cluster.worker(node)
         await node.answers(node.commands("true", 3, pool="Köln, Halle 3") + node.commands("true", 2, pool="gpu"))
         assert (odd.runs, plain.runs) == (5, 0)
         await node.answers(node.commands("true", 4))
@@ -98,32 +88,34 @@ def test_runs_go_to_workers_of_their_pool_whatever_its_name(url: str) -> None:
             "gpu": 1,
         }
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_a_pool_without_workers_is_seen_and_its_runs_are_told_so(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_without_workers_is_seen_and_its_runs_are_told_so(
+    nats_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hurry(monkeypatch)
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        await house.worker(node)
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        await cluster.worker(node)
         tokens = node.commands("true", 2, pool="moon")
         await eventually_async(lambda: node.queue.pools["moon"].without_worker_for)
         assert (node.queue.pools["moon"].waiting, node.queue.pools["default"].without_worker_for) == (2, None)
         results = await node.answers(tokens)
         assert {(r.outcome, r.output) for r in results} == {(Outcome.BROKEN, b"no worker of pool 'moon' for 1 s")}
         # Its message is still there, and starts nothing when somebody comes for it.
-        late = await house.worker(node, pools=("moon",))
+        late = await cluster.worker(node, pools=("moon",))
         assert (await node.answers(node.commands("true", pool="moon")))[0].outcome == Outcome.SUCCEEDED
         assert late.runs == 1
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_a_run_too_large_for_a_message_is_told_so(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        await house.worker(node)
+def test_a_run_too_large_for_a_message_is_told_so(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        await cluster.worker(node)
         large = Job(command=("true", *["x" * 90_000] * 11))
         (token,) = node.send(large)
         near = node.send(*[Job(command=("true", "x" * 90_000))] * 30)
@@ -133,23 +125,23 @@ def test_a_run_too_large_for_a_message_is_told_so(url: str) -> None:
         assert str(MAX_MESSAGE_SIZE).encode() in result.output
         assert {r.outcome for r in await node.answers(near)} == {Outcome.SUCCEEDED}
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_large_outputs_come_back_whole(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        await house.worker(node, processes=2)
+def test_large_outputs_come_back_whole(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        await cluster.worker(node, processes=2)
         results = await node.answers(node.commands("head -c 60000 /dev/zero", 60))
         assert {len(r.output) for r in results} == {60_000}
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_cancelled_runs_end_wherever_they_are(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        await house.worker(node)
+def test_cancelled_runs_end_wherever_they_are(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        await cluster.worker(node)
         waiting = node.commands("true", pool="moon")
         running, other = node.commands("sleep 300", timebox=600), node.commands("sleep 300", timebox=600)
         await eventually_async(lambda: len(node.started) == 2)
@@ -160,13 +152,13 @@ def test_cancelled_runs_end_wherever_they_are(url: str) -> None:
         node.queue.cancel()
         assert (await node.answers(other))[0].outcome == Outcome.CANCELLED
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_a_result_is_kept_by_its_worker_until_it_is_stored(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node)
+def test_a_result_is_kept_by_its_worker_until_it_is_stored(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node)
         node.is_storing = False
         tokens = node.commands("echo once")
         await node.answers(tokens)
@@ -174,15 +166,15 @@ def test_a_result_is_kept_by_its_worker_until_it_is_stored(url: str) -> None:
         assert worker.held == 1
         node.queue.confirm_stored(tokens)
         await eventually_async(lambda: worker.held == 0)
-        assert (node.told_twice, node.late) == ([], [])
+        assert (node.repeated, node.late) == ([], [])
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_what_a_node_forgets_is_adopted_by_another_with_its_result(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        first, second = await house.node("first"), await house.node("second")
-        await house.worker(first, second)
+def test_what_a_node_forgets_is_adopted_by_another_with_its_result(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        first, second = await cluster.node("first"), await cluster.node("second")
+        await cluster.worker(first, second)
         second.owned = lambda task: False
         tokens = first.commands("sleep 2; echo done", 2)
         await eventually_async(lambda: len(first.started) == 2)
@@ -193,45 +185,47 @@ def test_what_a_node_forgets_is_adopted_by_another_with_its_result(url: str) -> 
         assert {(r.outcome, r.output) for r in results} == {(Outcome.SUCCEEDED, b"done\n")}
         assert (first.results, first.late, second.late, first.queue.pending) == ({}, [], [], 0)
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_what_is_adopted_and_nobody_has_is_lost_and_never_started(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_adopted_and_nobody_has_is_lost_and_never_started(
+    nats_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hurry(monkeypatch)
 
-    async def scene(house: NatsScene) -> None:
-        first = await house.node("first")
+    async def scene(cluster: NatsScene) -> None:
+        first = await cluster.node("first")
         tokens = first.commands("true", 2)
         await eventually_async(lambda: not first.queue.problem)
         await first.queue.stop(0)
-        second = await house.node("second")
+        second = await cluster.node("second")
         second.queue.adopt([(token, token) for token in tokens], {})
-        worker = await house.worker(second)  # gets the message of the first, and asks the second
+        worker = await cluster.worker(second)  # gets the message of the first, and asks the second
         results = await second.answers(tokens)
         assert {r.outcome for r in results} == {Outcome.LOST}
         assert (worker.runs, second.queue.counts.lost) == (0, 2)
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_late_and_repeated_results_are_told_as_such_and_change_nothing(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node)
+def test_late_and_repeated_results_are_told_as_such_and_change_nothing(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node)
         (token,) = await _ran(node)
-        client = await house.client()
+        client = await cluster.client()
         result = RunResult(token, Outcome.FAILED, 1, 5, 6, b"late")
         repeated = RunReport(worker.id, [], [(token, result)])
         late = RunReport("another", [], [(token, result), (7, RunResult(1 << 40, Outcome.SUCCEEDED, 0, 5, 6, b""))])
         for report in (repeated, repeated, late, late):
-            await client.publish(house.where.nodes, encode_message(report))
+            await client.publish(cluster.where.nodes, encode_message(report))
         await eventually_async(lambda: len(node.late) == 2)
         await node.answers(node.commands("true"))
         assert [r.token for _, r in node.late] == [token, 1 << 40]
         assert node.results[token].outcome == Outcome.SUCCEEDED
-        assert (node.told_twice, node.queue.counts.late_results) == ([], 2)
+        assert (node.repeated, node.queue.counts.late_results) == ([], 2)
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
 async def _ran(node: Node) -> list[int]:
@@ -240,13 +234,13 @@ async def _ran(node: Node) -> list[int]:
     return tokens
 
 
-def test_a_node_without_its_lease_answers_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_its_lease_answers_nothing(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
     monkeypatch.setattr(run_lease, "RUN_LEASE_DURATION", 20 * SECOND)
 
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node)
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node)
         running = node.commands("sleep 0.5; echo done")
         await eventually_async(lambda: node.started)
         node.has_lease = False
@@ -255,29 +249,29 @@ def test_a_node_without_its_lease_answers_nothing(url: str, monkeypatch: pytest.
         assert (node.results, worker.runs, worker.held) == ({}, 1, 1)
         node.has_lease = True
         assert [r.outcome for r in await node.answers(running + waiting)] == [Outcome.SUCCEEDED] * 2
-        assert (node.told_twice, node.late) == ([], [])
+        assert (node.repeated, node.late) == ([], [])
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_what_makes_no_sense_disturbs_nobody(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node)
-        client = await house.client()
-        for subject in (house.where.nodes, house.where.worker(worker.id), house.where.runs("default")):
+def test_what_makes_no_sense_disturbs_nobody(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node)
+        client = await cluster.client()
+        for subject in (cluster.where.nodes, cluster.where.worker(worker.id), cluster.where.runs("default")):
             for data in (b"", b"\xc1", b"\x91\x01", b"x" * 100_000):
                 await client.publish(subject, data)
         assert (await node.answers(node.commands("true")))[0].outcome == Outcome.SUCCEEDED
         assert node.queue.counts.unreadable == 4
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_workers_are_shown_and_take_their_leave(url: str) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node, name="east", pools=("a", "b"), slots=7)
+def test_workers_are_shown_and_take_their_leave(nats_url: str) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node, name="east", pools=("a", "b"), slots=7)
         await eventually_async(lambda: node.queue.worker_views[0].started)
         (shown,) = node.queue.worker_views
         assert (shown.name, shown.pools, shown.slots, shown.is_leaving) == ("east", ["a", "b"], 7, False)
@@ -293,16 +287,16 @@ def test_workers_are_shown_and_take_their_leave(url: str) -> None:
         assert (await node.answers(running))[0].outcome == Outcome.SUCCEEDED
         assert worker.held == 0
 
-    play(url, scene)
+    play(nats_url, scene)
 
 
-def test_one_that_is_told_to_leave_cancels_what_does_not_end_in_time(url: str, tmp_path: Path) -> None:
-    async def scene(house: NatsScene) -> None:
-        node = await house.node()
-        worker = await house.worker(node)
+def test_one_that_is_told_to_leave_cancels_what_does_not_end_in_time(nats_url: str, tmp_path: Path) -> None:
+    async def scene(cluster: NatsScene) -> None:
+        node = await cluster.node()
+        worker = await cluster.worker(node)
         running = node.commands("sleep 300", timebox=600)
         await eventually_async(lambda: node.started)
         await worker.leave(0.1)
         assert (await node.answers(running))[0].outcome == Outcome.CANCELLED
 
-    play(url, scene)
+    play(nats_url, scene)

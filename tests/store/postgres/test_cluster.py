@@ -197,8 +197,8 @@ def test_a_partition_is_held_by_one(a: PostgresStore, b: PostgresStore) -> None:
 
 
 def test_fences_grow_and_are_higher_than_any_epoch(a: PostgresStore, b: PostgresStore) -> None:
-    told = [a.join("a", LONG, b""), a.take([1]).fence, b.join("b", LONG, b""), a.take([2]).fence, b.take([3]).fence]
-    assert told == sorted(set(told))
+    fences = [a.join("a", LONG, b""), a.take([1]).fence, b.join("b", LONG, b""), a.take([2]).fence, b.take([3]).fence]
+    assert fences == sorted(set(fences))
 
 
 def test_what_was_released_is_free_and_not_new(a: PostgresStore, b: PostgresStore) -> None:

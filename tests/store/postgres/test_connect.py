@@ -28,7 +28,7 @@ def empty(postgres: PostgresServer) -> str:
 
 
 @pytest.mark.parametrize(
-    ("database", "told"),
+    ("database", "reported"),
     [
         ("evenbeat.db", "evenbeat.db"),
         ("postgresql://me:pw@host:5/db", "postgresql://me@host:5/db"),
@@ -37,8 +37,8 @@ def empty(postgres: PostgresServer) -> str:
         ("postgresql://host", "postgresql://host"),
     ],
 )  # fmt: skip
-def test_a_database_is_shown_without_its_password(database: str, told: str) -> None:
-    assert without_password(database) == told
+def test_a_database_is_shown_without_its_password(database: str, reported: str) -> None:
+    assert without_password(database) == reported
     assert is_shared_database(database) == database.startswith("postgres")
 
 

@@ -5,7 +5,7 @@ import psycopg
 import pytest
 
 from evenbeat.store.contract import Batch, Store
-from evenbeat.store.postgres.batch_statements import batch_statements
+from evenbeat.store.postgres.batch_recorder import batch_statements
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.samples import T0, a_claim, a_task
 from evenbeat.testing.store import StoreContract

@@ -11,7 +11,7 @@ from waiting import eventually
 from evenbeat.model import PARTITION_COUNT, SECOND, Acknowledgement, State, partition_of
 from evenbeat.store.cluster_contract import LeaseLost
 from evenbeat.store.contract import Batch, Filter, ProblemFilter
-from evenbeat.store.postgres.batch_statements import batch_statements
+from evenbeat.store.postgres.batch_recorder import batch_statements
 from evenbeat.store.postgres.connect import Connection, PostgresAddress
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.problem_records import ProblemChange

@@ -238,7 +238,9 @@ def test_every_table_is_strict(tmp_path: Path) -> None:
 def test_a_definition_of_another_time_is_reported(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "x.db")
     store.create([a_task("a")], "me", T0)
-    store._do(lambda c: c.execute("""UPDATE tasks SET definition = '{"name": "a", "wings": 2}'""") and None)
+    store.writer.changes.submit(
+        lambda c: c.execute("""UPDATE tasks SET definition = '{"name": "a", "wings": 2}'""") and None
+    ).result()
     with pytest.raises(StoreError, match=r"does not understand.*wings"):
         list(store.entries())
     store.close()
@@ -265,7 +267,7 @@ def test_a_power_loss_in_the_middle_of_a_checkpoint_leaves_a_database_that_opens
     before = path.stat().st_size
     store.create([a_task(f"task {i}") for i in range(500)], "me", T0)
     log = (tmp_path / "x.db-wal").read_bytes()
-    store._do(lambda connection: None)
+    store.writer.changes.submit(lambda connection: None).result()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     whole = path.read_bytes()
@@ -339,13 +341,15 @@ def test_rows_that_make_no_sense_are_damage_and_not_a_crash(tmp_path: Path) -> N
     (entry,) = store.create([a_task("a")], "me", T0)
     store.record(Batch(claims=[a_claim(entry.number)])).result()
     store.record(Batch(finishes=[a_finish(entry.number)])).result()
-    store._do(lambda c: c.execute("UPDATE plain_runs SET outcome = 'qucceeded'") and None)
+    store.writer.changes.submit(lambda c: c.execute("UPDATE plain_runs SET outcome = 'qucceeded'") and None).result()
     with pytest.raises(DatabaseDamaged, match="qucceeded"):
         store.runs()
-    store._do(lambda c: c.execute("UPDATE tasks SET definition = '{'") and None)
+    store.writer.changes.submit(lambda c: c.execute("UPDATE tasks SET definition = '{'") and None).result()
     with pytest.raises(StoreError, match=r"x\.db: task number 1 .* backup"):
         list(store.entries())
-    store._do(lambda c: c.execute("UPDATE tasks SET definition = CAST(x'ff7b' AS TEXT)") and None)
+    store.writer.changes.submit(
+        lambda c: c.execute("UPDATE tasks SET definition = CAST(x'ff7b' AS TEXT)") and None
+    ).result()
     with pytest.raises(DatabaseDamaged, match="UTF-8"):
         list(store.entries())
     store.close()

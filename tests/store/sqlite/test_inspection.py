@@ -30,15 +30,15 @@ class Watched:
         self.path = path
         self.store = SqliteStore(path)
         self.create("first", 300)
-        self.told: SimpleQueue[DatabaseDamaged | None] = SimpleQueue()
-        self.store.inspect(self.told.put)
+        self.reports: SimpleQueue[DatabaseDamaged | None] = SimpleQueue()
+        self.store.inspect(self.reports.put)
 
     def create(self, name: str, count: int = 1) -> None:
         self.store.create([a_task(f"{name}{i}") for i in range(count)], "me", T0)
 
     def finds(self, words: str = "") -> None:
         """Wait until it says so. While a file is being copied, it is empty, and so on."""
-        while not re.search(words, str(self.told.get(timeout=PATIENCE))):
+        while not re.search(words, str(self.reports.get(timeout=PATIENCE))):
             pass
 
     def looks(self, times: int = 5) -> None:
@@ -51,14 +51,13 @@ class Watched:
 
     def checkpoints(self) -> None:
         """Have everything moved to the main file, and the log begun anew."""
-        writer = self.store._writer
-        assert writer is not None
-        before = set(writer.stamps._known)
-        while before & set(writer.stamps._known):
+        writer = self.store.writer
+        before = set(writer.stamps.known)
+        while before & set(writer.stamps.known):
             self.store.set_settings({"x": "y"})
         # None is under way or asked for any more: one beside what a test does to the file would undo part of that.
-        writer.do(lambda _: None)
-        while len(writer.stamps._known) > 1:
+        writer.changes.submit(lambda _: None).result()
+        while len(writer.stamps.known) > 1:
             writer._checkpoints._is_wanted.set()
 
 
@@ -157,8 +156,7 @@ def test_an_old_copy_over_the_file_is_found_though_it_is_whole(watched: Watched,
     watched.store.backup(tmp_path / "backup.db")
     watched.create("since")
     watched.checkpoints()
-    assert watched.store._writer is not None
-    stamps = watched.store._writer.stamps
+    stamps = watched.store.writer.stamps
     # A last checkpoint may be under way and write into the copy, which is then no old copy: until it is one.
     while "another program has overwritten the file, perhaps with an old copy" not in str(stamps.problem()):
         shutil.copyfile(tmp_path / "backup.db", watched.path)
@@ -167,15 +165,14 @@ def test_an_old_copy_over_the_file_is_found_though_it_is_whole(watched: Watched,
 
 def test_a_checkpoint_that_a_reader_holds_up_is_no_damage(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "x.db")
-    writer = store._writer
-    assert writer is not None
+    writer = store.writer
     with closing(sqlite3.connect(tmp_path / "x.db")) as moving, closing(sqlite3.connect(tmp_path / "x.db")) as reader:
 
         def commit(statement: str) -> None:
-            writer.do(lambda connection: connection.execute(statement).fetchall())
+            writer.changes.submit(lambda connection: connection.execute(statement).fetchall()).result()
 
         def checkpoint() -> DatabaseDamaged | None:
-            writer.do(writer.stamps.issue)
+            writer.changes.submit(writer.stamps.issue).result()
             writer.stamps.checkpoint(moving, "PRAGMA wal_checkpoint(PASSIVE)")
             return writer.stamps.problem()
 
@@ -196,7 +193,7 @@ def test_a_file_that_comes_back_is_used_again(watched: Watched) -> None:
     watched.path.rename(aside)
     watched.finds()
     aside.rename(watched.path)
-    assert watched.told.get(timeout=PATIENCE) is None
+    assert watched.reports.get(timeout=PATIENCE) is None
     watched.create("more")
     assert watched.store.count() == 301
 
@@ -213,14 +210,14 @@ def test_another_program_that_uses_the_file_as_one_should_does_no_harm(watched: 
         watched.looks()
     watched.create("most", 50)
     watched.looks()
-    assert watched.told.empty()
+    assert watched.reports.empty()
 
 
 def test_our_own_checkpoints_are_never_taken_for_damage(watched: Watched) -> None:
     for i in range(150):
         watched.create(f"more{i}.", 20)
     watched.looks()
-    assert watched.told.empty()
+    assert watched.reports.empty()
 
 
 def test_a_file_that_was_replaced_is_left_alone_when_the_store_is_closed(watched: Watched) -> None:

@@ -15,10 +15,12 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from waiting import PATIENCE, eventually
 
 from evenbeat.model import MINUTE, Instant
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
+from evenbeat.store.sqlite.open_files import CheckpointStamps
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_task
 
@@ -36,7 +38,7 @@ def numbers(store: SqliteStore, count: int) -> list[int]:
 
 def pragma(store: SqliteStore, text: str) -> int:
     """Execute a pragma on the connection that writes."""
-    row = store._do(lambda c: c.execute(f"PRAGMA {text}").fetchone())
+    row = store.writer.changes.submit(lambda c: c.execute(f"PRAGMA {text}").fetchone()).result()
     return int(row[0]) if row else 0
 
 
@@ -49,7 +51,7 @@ def test_what_was_changed_is_not_held_until_the_next_change(store: SqliteStore) 
 
     made = [Large()]
     gone = weakref.ref(made[0])
-    store._do(change)
+    store.writer.changes.submit(change).result()
     deadline = time.monotonic() + 60
     while gone() is not None:
         assert time.monotonic() < deadline, "the writer holds it"
@@ -68,7 +70,7 @@ def test_ids_are_random_uuids(store: SqliteStore) -> None:
 def test_batches_that_wait_are_committed_together(store: SqliteStore) -> None:
     tasks = numbers(store, 30)
     blocked, go = threading.Event(), threading.Event()
-    writer = store._write()
+    writer = store.writer.changes
 
     def block(_: sqlite3.Connection) -> None:
         blocked.set()
@@ -88,7 +90,7 @@ def test_batches_that_wait_are_committed_together(store: SqliteStore) -> None:
 def test_a_batch_whose_future_was_cancelled_is_not_made_and_the_next_one_is(store: SqliteStore) -> None:
     a, b = numbers(store, 2)
     blocked, go = threading.Event(), threading.Event()
-    store._write().submit(lambda _: blocked.set() or go.wait())  # type: ignore[func-returns-value]
+    store.writer.changes.submit(lambda _: blocked.set() or go.wait())  # type: ignore[func-returns-value]
     blocked.wait()
     cancelled, made = store.record(Batch(claims=[a_claim(a)])), store.record(Batch(claims=[a_claim(b)]))
     assert cancelled.cancel()
@@ -116,7 +118,7 @@ def test_a_file_that_cannot_be_written_is_reported(store: SqliteStore) -> None:
     pragma(store, "query_only = ON")
     with pytest.raises(StoreError, match="cannot be written: look at their owner and mode"):
         store.record(Batch(claims=[a_claim(task)])).result()
-    store._write()._connection.execute("PRAGMA query_only = OFF")
+    store.writer._connection.execute("PRAGMA query_only = OFF")
     store.record(Batch(claims=[a_claim(task)])).result()
 
 
@@ -132,15 +134,41 @@ def test_a_file_that_another_program_has_locked_is_reported(store: SqliteStore, 
     store.record(Batch(claims=[a_claim(task)])).result()
 
 
-def test_the_log_stays_short_under_load(store: SqliteStore, tmp_path: Path) -> None:
-    tasks = numbers(store, 50)
-    longest = 0
-    for i in range(40):
+def test_the_log_stays_short_under_load(store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written while the log was moved to the database is moved by the writer, and the log is used again."""
+    is_long, may_end, was_moved, rest_was_moved = (threading.Event() for _ in range(4))
+    make_checkpoint = CheckpointStamps.checkpoint
+
+    def checkpoint(stamps: CheckpointStamps, connection: sqlite3.Connection, statement: str) -> int:
+        is_mover = threading.current_thread().name == "evenbeat checkpoints"
+        assert not is_mover or is_long.wait(PATIENCE)
+        pages = make_checkpoint(stamps, connection, statement)
+        (was_moved if is_mover else rest_was_moved).set()
+        assert not is_mover or may_end.wait(PATIENCE)
+        return pages
+
+    monkeypatch.setattr(CheckpointStamps, "checkpoint", checkpoint)
+    tasks, rounds = numbers(store, 50), iter(range(100))
+
+    def write_much() -> int:
+        i = next(rounds)
         store.record(Batch(claims=[a_claim(task, T0 + i) for task in tasks])).result()
-        finishes = [a_finish(task, T0 + i, "x" * 60_000, notable=i % 2 == 0) for task in tasks]
-        store.record(Batch(finishes=finishes)).result()
-        longest = max(longest, (tmp_path / "x.db-wal").stat().st_size)
-    assert longest < 64 << 20
+        store.record(Batch(finishes=[a_finish(task, T0 + i, "x" * 60_000, notable=True) for task in tasks])).result()
+        return (tmp_path / "x.db-wal").stat().st_size
+
+    def is_rest_moved() -> bool:
+        store.set_settings({"some": "setting"})
+        return rest_was_moved.is_set()
+
+    while write_much() < 32 << 20:
+        assert not rest_was_moved.is_set(), "the log is not long yet"
+    is_long.set()
+    assert was_moved.wait(PATIENCE)
+    length = write_much()
+    may_end.set()
+    eventually(is_rest_moved)
+    for _ in range(4):
+        assert write_much() <= length
 
 
 def test_a_log_that_readers_keep_long_is_cut_when_they_let_go(
@@ -228,13 +256,13 @@ def test_what_was_done_survives_kill_9_and_batches_are_whole(tmp_path: Path) -> 
     path = tmp_path / "x.db"
     with subprocess.Popen([sys.executable, "-c", VICTIM, str(path)], stdout=subprocess.PIPE, text=True) as victim:
         assert victim.stdout is not None
-        told = [victim.stdout.readline() for _ in range(60)]
+        printed = [victim.stdout.readline() for _ in range(60)]
         victim.send_signal(signal.SIGKILL)
-        told += victim.stdout.readlines()
+        printed += victim.stdout.readlines()
     store = SqliteStore(path)
     by_nominal = Counter(run.nominal for run in store.runs(most=10_000_000) if run.ended is not None)
     assert set(by_nominal.values()) == {50}
-    acknowledged = [int(line.split()[0]) for line in told if line.endswith("None\n")]
+    acknowledged = [int(line.split()[0]) for line in printed if line.endswith("None\n")]
     assert len(acknowledged) >= 60
     assert set(acknowledged) <= {nominal - T0 for nominal in by_nominal}
     assert len({progress.claimed for progress in store.progress()}) == 1, "claimed together or not at all"

@@ -16,9 +16,10 @@ from evenbeat.admin.sign_in_links import LINK_PREFIX, link_code_digest
 from evenbeat.admin.tokens import TOKEN_PREFIX, decode_tokens, secret_matches, split_token
 from evenbeat.api.auth.cookie_sessions import COOKIE_NAME, CookieSession, InMemorySessions
 from evenbeat.api.auth.cookie_sessions import cookie_digest as session_digest
+from evenbeat.api.auth.wrong_tokens import WrongTokenLimit
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import HttpError
-from evenbeat.api.http.rate_limit import RateLimiter, client_network
+from evenbeat.api.http.rate_limit import RateLimiter
 from evenbeat.api.http.route import Role, address_of
 from evenbeat.core.access_rules import needs_no_token
 from evenbeat.core.scope import Scope
@@ -31,8 +32,6 @@ _TOKENS_MAX_AGE: Final = 2.0
 _VERIFIED_MAX_AGE: Final = 60.0
 """Seconds after its last use for which a token is accepted without computing scrypt again."""
 _MAX_VERIFIED: Final = 10_000
-_MAX_FAILURES_PER_MINUTE: Final = 10
-"""Wrong tokens accepted from one address in a minute before it has to wait."""
 _MAX_SIGN_INS_AUDITED_PER_MINUTE: Final = 10
 """Sign-ins of one token from one address that are written to the audit in a minute."""
 _SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
@@ -103,7 +102,7 @@ class TokenAuthenticator:
         self._reading = asyncio.Lock()
         self._hashing = asyncio.Lock()
         self._remembered: OrderedDict[bytes, _VerifiedToken] = OrderedDict()
-        self._failures = RateLimiter(_MAX_FAILURES_PER_MINUTE, _MAX_FAILURES_PER_MINUTE / 60, now)
+        self._wrong_tokens = WrongTokenLimit(now)
         self.noted_sign_ins: Final = RateLimiter(
             _MAX_SIGN_INS_AUDITED_PER_MINUTE, _MAX_SIGN_INS_AUDITED_PER_MINUTE / 60, now
         )
@@ -178,18 +177,18 @@ class TokenAuthenticator:
         id_, secret = split_token(text) or ("", "")
         token = tokens.get(id_)
         # Each existing token has a bucket of its own: guesses do not lock out its owner behind the same proxy.
-        key = f"{client_network(address_of(request))} {id_ if token else ''}"
+        guessed = id_ if token else ""
         if token is None or token.is_over(self._context.now()):
             # No scrypt here: no secret makes an unknown or expired token valid.
-            self._count_failure(key)
+            self._wrong_tokens.count(request, guessed)
             raise HttpError(401, _UNKNOWN_TOKEN if token is None else _EXPIRED_TOKEN, headers=_AUTHENTICATE_HEADER)
         async with self._hashing:  # of many concurrent requests with one token, only the first computes scrypt
             if (found := self._cached_token(digest, tokens)) is not None:
                 return found
-            self._count_failure(key)
+            self._wrong_tokens.count(request, guessed)
             if not await asyncio.to_thread(secret_matches, token, secret):
                 raise HttpError(401, _UNKNOWN_TOKEN, headers=_AUTHENTICATE_HEADER)
-            self._failures.give_back(key)
+            self._wrong_tokens.take_back(request, guessed)
         self._remembered[digest] = _VerifiedToken(id_, token.hash, self._now() + _VERIFIED_MAX_AGE)
         if len(self._remembered) > _MAX_VERIFIED:
             self._remembered.popitem(last=False)
@@ -200,13 +199,13 @@ class TokenAuthenticator:
         key = link_code_digest(code)
         # Looked up before counting: wrong codes, which are counted, do not lock out the holder of a right one.
         is_known = LINK_PREFIX + key in await self._context.read_store(lambda store: store.settings(LINK_PREFIX))
-        id_ = (await self._context.ask_node(UseSignInLink(key, address_of(request)))).token if is_known else ""
+        id_ = (await self._context.node.ask(UseSignInLink(key, address_of(request)))).token if is_known else ""
         token = (await self._known_tokens()).get(id_)
         if id_ and token is None:
             await self._read_anew()  # the token may be newer than our last read
             token = self._tokens.get(id_)
         if token is None:
-            self._count_failure(f"{client_network(address_of(request))} link")
+            self._wrong_tokens.count(request, "link")
             detail = "this link has been used, or is too old; `evenbeat token link` makes another"
             raise HttpError(401, detail, headers=_AUTHENTICATE_HEADER)
         return id_, token
@@ -223,11 +222,6 @@ class TokenAuthenticator:
         self._remembered[digest] = found._replace(until=self._now() + _VERIFIED_MAX_AGE)
         self._remembered.move_to_end(digest)
         return found.id, token
-
-    def _count_failure(self, key: str) -> None:
-        if seconds := self._failures.take_token(key):
-            detail = f"too many wrong tokens; try again in {seconds} s"
-            raise HttpError(429, detail, headers={"retry-after": str(seconds)})
 
     async def _identify_by_cookie(self, request: Request) -> AuthenticatedCaller | None:
         word = request.cookies.get(self.cookie, "")
@@ -249,7 +243,7 @@ class TokenAuthenticator:
         """Start a session for a token; the content of its cookie."""
         word = self.sessions.create(id_, token.hash)
         with suppress(StoreError):  # without a node the session lasts as long as this process
-            await self._context.ask_node(StartPageSession(session_digest(word), id_, self._node_start_id))
+            await self._context.node.ask(StartPageSession(session_digest(word), id_, self._node_start_id))
             await self._read_anew()
             self.sessions.remove(word)  # so that signing out at another node ends it here too
         return word
@@ -259,7 +253,7 @@ class TokenAuthenticator:
         self.sessions.remove(word)
         await self._read_anew()
         if self._stored_sessions.pop(session_digest(word), None) is not None:
-            await self._context.ask_node(EndPageSession(session_digest(word)))
+            await self._context.node.ask(EndPageSession(session_digest(word)))
 
     def _session(self, word: str) -> CookieSession | None:
         """The session of a cookie, issued by this process or by an earlier one."""

@@ -42,7 +42,7 @@ class ConnectionTable:
 
     def __init__(self, refusals: RefusalCounter, now: Callable[[], float] = time.monotonic) -> None:
         self._refusals = refusals
-        self._now = now
+        self.now = now
         self._open: dict[Any, TrackedConnection] = {}
         """By peer: address and port."""
         self._waiting: OrderedDict[TrackedConnection, float] = OrderedDict()
@@ -82,7 +82,7 @@ class ConnectionTable:
             self._forget(connection)
 
     def _wait(self, connection: TrackedConnection) -> None:
-        self._waiting[connection] = self._now()
+        self._waiting[connection] = self.now()
         self._by_address.setdefault(connection.address, OrderedDict())[connection] = None
 
     def _forget(self, connection: TrackedConnection) -> None:
@@ -104,7 +104,7 @@ class ConnectionTable:
             self._end(next(iter(most)))
 
     def _is_old(self, connection: TrackedConnection) -> bool:
-        return self._now() - self._waiting[connection] >= IDLE_GRACE_SECONDS
+        return self.now() - self._waiting[connection] >= IDLE_GRACE_SECONDS
 
     def _end(self, connection: TrackedConnection) -> None:
         self._forget(connection)

@@ -7,22 +7,21 @@ from typing import Final, TypeVar
 
 from evenbeat.api.http.refusals import RefusalCounter
 from evenbeat.api.http.threads import FairThreadPool
+from evenbeat.api.live.event_feed import LiveFeed
 from evenbeat.api.live.outlook_cache import OutlookCache
-from evenbeat.api.live.status_feed import LiveFeed
 from evenbeat.api.live.task_counts import TaskCountCache
-from evenbeat.client.socket import ask_node
+from evenbeat.client.socket import NodeSocket
+from evenbeat.clock.database_clock import DatabaseClock
+from evenbeat.clock.node_clock import Clock
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.partition_ownership import is_over
 from evenbeat.model import Instant
-from evenbeat.node.cluster.database_clock import DatabaseClock
-from evenbeat.node.loop.clock import Clock, boot_time
 from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Store, StoreError
 from evenbeat.store.opening import open_store
 from evenbeat.store.sqlite.ownership import is_node_running, socket_path
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.replies import Reply
-from evenbeat.wire.requests import Request
 
 T = TypeVar("T")
 _CLOCK_CHECK_SECONDS: Final = 10.0
@@ -35,9 +34,9 @@ class ApiContext:
     def __init__(self, database: Path | str, control: Path | None = None) -> None:
         """`control` is the node's control socket, if it cannot be derived from the database."""
         self.database: Final = database
-        self.control: Final = control or socket_path(Path(database))
+        self.node: Final = NodeSocket(control or socket_path(Path(database)))
         self.store: Store = self._open()
-        self.live_feed: Final = LiveFeed(database, control=control)
+        self.live_feed: Final = LiveFeed(self.node)
         """Events and status of the node; the server starts and stops it."""
         self.outlook_cache: Final = OutlookCache(self.read_store)
         self.task_counts: Final = TaskCountCache()
@@ -69,10 +68,6 @@ class ApiContext:
         if isinstance(self._clock, _ClusterClock):
             self._clock.synchronize()
         return question(self.store)
-
-    async def ask_node(self, request: Request) -> Reply:
-        """Ask the node; raise what it refuses (Invalid, Conflict, Missing), or StoreError if it does not answer."""
-        return await ask_node(self.control, request)
 
     def has_node(self) -> bool:
         """Is a node running on the database, even if it does not answer?"""

@@ -55,7 +55,7 @@ class SecurityMiddleware:
         self._app = app
         self._largest = largest
         self._patience = patience
-        self._requests = requests or RateLimiter(MAX_REQUESTS_PER_SECOND, MAX_REQUESTS_PER_SECOND)
+        self.request_limiter = requests or RateLimiter(MAX_REQUESTS_PER_SECOND, MAX_REQUESTS_PER_SECOND)
         self._refusals = refusals or RefusalCounter()
         self._answered: Counter[str] = Counter()
         """Requests received but not yet answered, by address."""
@@ -70,7 +70,7 @@ class SecurityMiddleware:
         body = _LimitedBody(scope, receive, self._largest, self._patience, turn.acquire)
         answer = _ResponseWithHeaders(body, send)
         try:
-            if not is_free and (seconds := self._requests.take_token(address)):
+            if not is_free and (seconds := self.request_limiter.take_token(address)):
                 raise HttpError(
                     429,
                     f"more than {MAX_REQUESTS_PER_SECOND:,} requests a second",

@@ -65,7 +65,7 @@ async def apply_action(call: Call) -> dict[str, Any]:
     only = narrow_filter(asked, call.scope)
     if action.dry_run:
         return await call.context.read_store(lambda store: _dry_run(store, action, only, call.context.now()))
-    touched = (await call.context.ask_node(_request(action, only, call.who))).touched
+    touched = (await call.context.node.ask(_request(action, only, call.who))).touched
     assert touched is not None
     return {"action": action.action, **msgspec.structs.asdict(touched)}
 
@@ -99,7 +99,7 @@ async def run_tasks(call: Call) -> Response:
     tasks = asked.tasks
     if call.scope is not None:
         tasks = await call.context.read_store(lambda store: task_ids_within(store, asked.tasks, call.scope))
-    reply = await while_authorized(call, call.context.ask_node(ForceTasks(tasks, call.who, asked.wait)))
+    reply = await while_authorized(call, call.context.node.ask(ForceTasks(tasks, call.who, asked.wait)))
     runs = [ended_document(run) for run in reply.ended or []]
     return JSONResponse({"runs": runs, "waiting": reply.waiting or {}}, 200 if asked.wait else 202)
 

@@ -70,7 +70,7 @@ class Files(Struct, forbid_unknown_fields=True):
 async def apply_definitions(call: Call) -> Names:
     configs = await call.context.run_in_thread(_configs_by_owner, call.body)
     await call.context.read_store(lambda store: _check_against_store(store, configs))
-    names = (await call.context.ask_node(ApplyConfigs(configs, call.who))).names
+    names = (await call.context.node.ask(ApplyConfigs(configs, call.who))).names
     assert names is not None
     return names
 

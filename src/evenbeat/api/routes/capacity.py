@@ -35,28 +35,28 @@ class Places(Struct):
 
 
 async def read_capacity(call: Call) -> dict[str, Any]:
-    status = (await call.context.ask_node(GetStatus())).status
+    status = (await call.context.node.ask(GetStatus())).status
     assert status is not None
     return {"slots": Place(status.slots, status.pending, status.slots_source), "limits": status.limits}
 
 
 async def set_slots(call: Call) -> dict[str, Any]:
-    await call.context.ask_node(SetSlots(call.body.most, call.who))
+    await call.context.node.ask(SetSlots(call.body.most, call.who))
     return await read_capacity(call)
 
 
 async def reset_slots(call: Call) -> dict[str, Any]:
-    await call.context.ask_node(SetSlots(None, call.who))
+    await call.context.node.ask(SetSlots(None, call.who))
     return await read_capacity(call)
 
 
 async def set_limit(call: Call) -> dict[str, Any]:
-    await call.context.ask_node(SetLimit(await _known_limit(call), call.body.most, call.who))
+    await call.context.node.ask(SetLimit(await _known_limit(call), call.body.most, call.who))
     return await read_capacity(call)
 
 
 async def reset_limit(call: Call) -> dict[str, Any]:
-    await call.context.ask_node(SetLimit(await _known_limit(call), None, call.who))
+    await call.context.node.ask(SetLimit(await _known_limit(call), None, call.who))
     return await read_capacity(call)
 
 

@@ -35,7 +35,7 @@ async def read_cluster(call: Call) -> ClusterDocument:
 async def list_nodes(call: Call) -> Nodes:
     found = await cluster_document_of(call.context)
     if found.is_single:
-        identity = (await call.context.ask_node(GetNodeIdentity())).node
+        identity = (await call.context.node.ask(GetNodeIdentity())).node
         assert identity is not None
         processes = [WorkerDocument(worker.pid, worker.kind) for worker in identity.workers]
         return Nodes([_node(node, processes, identity.database) for node in found.nodes])
@@ -54,7 +54,7 @@ async def cluster_document_of(context: ApiContext) -> ClusterDocument:
     view = await cluster_view_of(context)
     if view is not None:
         return cluster_document(view)
-    identity = (await context.ask_node(GetNodeIdentity())).node
+    identity = (await context.node.ask(GetNodeIdentity())).node
     assert identity is not None
     return single_node_document(identity, await numbers_of(context), iso_time(context.now()) or "")
 

@@ -80,7 +80,7 @@ async def _cached_reply(context: ApiContext, request: GetNodeMetrics | GetStatus
 async def _ask_node(context: ApiContext, request: Request) -> Reply:
     try:
         async with asyncio.timeout(UNRESPONSIVE_SECONDS):
-            return await context.ask_node(request)
+            return await context.node.ask(request)
     except TimeoutError:
         raise StoreError(f"the node has not answered for {UNRESPONSIVE_SECONDS:g} s") from None
 
@@ -89,7 +89,7 @@ def health_errors(numbers: NodeMetrics) -> list[str]:
     """The reasons why a node cannot do its work."""
     problems = []
     if numbers.last_turn > UNRESPONSIVE_SECONDS:
-        problems.append(f"the beat has not turned for {numbers.last_turn:.0f} s")
+        problems.append(f"the scheduler has made no turn for {numbers.last_turn:.0f} s")
     if numbers.status.store != "ok":
         problems.append("the store cannot take anything; the node's log says why")
     if numbers.oldest_unsafe > STUCK_WRITE_SECONDS:

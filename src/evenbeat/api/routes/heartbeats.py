@@ -46,7 +46,7 @@ async def submit_result(call: Call) -> dict[str, Any]:
             raise invalid_request(FieldError("/ttl", f"{result.ttl!r} is out of range, accepted: up to 3653d"))
     at = parse_request_time(result.at, "/at")
     taken = (
-        await call.context.ask_node(
+        await call.context.node.ask(
             SubmitResult(
                 entry.id, result.status, call.who, result.output, result.perfdata, ttl, at, address_of(call.request)
             )
@@ -57,13 +57,13 @@ async def submit_result(call: Call) -> dict[str, Any]:
 
 
 async def create_heartbeat(call: Call) -> Response:
-    token = (await call.context.ask_node(CreateHeartbeatToken((await task_in_path(call)).id, call.who))).token
+    token = (await call.context.node.ask(CreateHeartbeatToken((await task_in_path(call)).id, call.who))).token
     content = msgspec.json.encode(Heartbeat(token, f"{call.request.base_url}v1/beat/{token}"))
     return Response(content, 201, {"Cache-Control": "no-store"}, JSON)
 
 
 async def remove_heartbeat(call: Call) -> None:
-    await call.context.ask_node(RemoveHeartbeatToken((await task_in_path(call)).id, call.who))
+    await call.context.node.ask(RemoveHeartbeatToken((await task_in_path(call)).id, call.who))
 
 
 def _heartbeat_handler(signal: HeartbeatSignal) -> Handler:
@@ -73,7 +73,7 @@ def _heartbeat_handler(signal: HeartbeatSignal) -> Handler:
             raise HttpError(404, "this token is not valid")
         # Too long an output is cut, as that of a run is: the beat counts.
         output = (call.body or b"")[:OUTPUT_LIMIT].decode(errors="replace")
-        await call.context.ask_node(SendHeartbeat(token, signal, call.who, output, address_of(call.request)))
+        await call.context.node.ask(SendHeartbeat(token, signal, call.who, output, address_of(call.request)))
         return PlainTextResponse("ok")
 
     return beat

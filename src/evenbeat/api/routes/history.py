@@ -139,7 +139,7 @@ async def explain_why(call: Call) -> Answer:
             typed_time_span(at, entry)
     live: LiveTaskState | None = None
     try:
-        live = (await call.context.ask_node(GetLiveTaskState(entry.number))).moment
+        live = (await call.context.node.ask(GetLiveTaskState(entry.number))).moment
         is_live = True
     except StoreError:
         is_live = await call.context.run_in_thread(call.context.has_node)
@@ -149,13 +149,13 @@ async def explain_why(call: Call) -> Answer:
 async def list_running(call: Call) -> dict[str, Any]:
     if call.scope is not None:
         return await _list_running_within(call, call.scope)
-    found, now = (await call.context.ask_node(GetRunningRuns(call.query.limit))).running, call.context.now()
+    found, now = (await call.context.node.ask(GetRunningRuns(call.query.limit))).running, call.context.now()
     assert found is not None
     return {"running": [_running_document(run, now) for run in found.runs], "total": found.total}
 
 
 async def _list_running_within(call: Call, scope: Scope) -> dict[str, Any]:
-    found, now = (await call.context.ask_node(GetRunningRuns(_MAX_RUNNING))).running, call.context.now()
+    found, now = (await call.context.node.ask(GetRunningRuns(_MAX_RUNNING))).running, call.context.now()
     assert found is not None
     tasks = [TaskIdentity(run.task, run.number) for run in found.runs]
     within = await call.context.read_store(lambda store: tasks_within(store, tasks, scope))

@@ -129,7 +129,7 @@ def _run_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
 
 def _node_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     yield _gauge("uptime_seconds", "Since the node was started.", numbers.status.uptime)
-    yield _gauge("last_turn_age_seconds", "Since the last turn of the beat.", numbers.last_turn)
+    yield _gauge("last_turn_age_seconds", "Since the last turn of the scheduler.", numbers.last_turn)
     yield _counter("cpu_seconds", "Processor time of the node itself, without its workers.", numbers.cpu)
     yield _gauge("store_ok", "1 if the store takes what it is offered.", numbers.status.store == "ok")
     yield _gauge("store_queue_batches", "Batches on their way into the store.", numbers.unsafe)

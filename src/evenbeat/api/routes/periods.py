@@ -96,7 +96,7 @@ async def put_period(call: Call) -> Response:
     if problem := name_error(name):
         raise invalid_request(FieldError("/name", problem))
     known = await call.context.read_store(lambda store: _check_period(store, name, period))
-    await call.context.ask_node(SetPeriods({name: period}, call.who, call.who))
+    await call.context.node.ask(SetPeriods({name: period}, call.who, call.who))
     document = _document(name, *await call.context.read_store(lambda store: _find_period(store, name)))
     return Response(msgspec.json.encode(document), 200 if known else 201, media_type=JSON)
 
@@ -104,7 +104,7 @@ async def put_period(call: Call) -> Response:
 async def delete_period(call: Call) -> None:
     name = call.path_variables["name"]
     await call.context.read_store(lambda store: _find_period(store, name))
-    await call.context.ask_node(RemovePeriod(name, call.who))
+    await call.context.node.ask(RemovePeriod(name, call.who))
 
 
 async def list_windows(call: Call) -> Windows:

@@ -135,7 +135,7 @@ def _selected(call: Call, body: SelectedProblems) -> Filter:
 
 
 async def _act(call: Call, request: ProblemRequest) -> dict[str, Any]:
-    changed = (await call.context.ask_node(request)).problems
+    changed = (await call.context.node.ask(request)).problems
     assert changed is not None
     return msgspec.structs.asdict(changed)
 

@@ -54,7 +54,7 @@ async def _audit_sign_in(call: Call, name: str) -> None:
     if _authenticator(call).noted_sign_ins.take_token(f"{address} {name}"):
         return
     try:
-        await call.context.ask_node(RecordSignIn(name, address))
+        await call.context.node.ask(RecordSignIn(name, address))
     except (StoreError, Invalid) as e:
         _log.warning("a sign-in is not in the audit: %s", e, extra={"action": "audit_failed", "who": name})
 

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from evenbeat.admin.file_owner import OVERWRITTEN_NOTICE, file_of_owner
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
-from evenbeat.api.http.paths import task_url
 from evenbeat.api.http.route import JSON, Call, Role
 from evenbeat.model import Entry, Instant, Invalid
 from evenbeat.report.documents import task_document
@@ -68,9 +67,15 @@ async def task_response(call: Call, name_or_id: str, status: int = 200) -> Respo
     entry, content = await call.context.read_store(read)
     headers = {"ETag": f'"{entry.version}"'}
     if call.request.method not in ("GET", "HEAD"):
-        headers["Location"] = task_url(entry)
+        headers["Location"] = _task_url(entry)
         headers |= file_owner_notice(entry) if call.request.method in ("PUT", "PATCH") else {}
     return Response(content, status, headers, JSON)
+
+
+def _task_url(entry: Entry) -> str:
+    """The path of a task. The names . and .. have a meaning in every URL, even encoded: their tasks go by id."""
+    name = entry.task.name
+    return f"/v1/tasks/{entry.id if name in ('.', '..') else quote(name, safe='')}"
 
 
 def file_owner_notice(entry: Entry) -> dict[str, str]:

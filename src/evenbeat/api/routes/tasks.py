@@ -23,10 +23,10 @@ from evenbeat.api.routes.task_answers import (
 from evenbeat.load.cross_check import validate_task
 from evenbeat.load.one_off import require_future_at, resolve_relative_at
 from evenbeat.load.safe_text import text_error
-from evenbeat.model import Entry, Instant, Name, Task
+from evenbeat.model import Entry, Instant, Invalid, Name, Task
 from evenbeat.report.documents import iso_time, task_document
 from evenbeat.report.task_status import ConditionReader
-from evenbeat.store.contract import Conflict, Filter, Store
+from evenbeat.store.contract import Conflict, Filter, Store, StoreError
 from evenbeat.wire.documents import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
 from evenbeat.wire.replies import EndedRun
 from evenbeat.wire.requests import AddTasks, ForceTasks, PauseTasks, RemoveTasks, SetTask
@@ -92,7 +92,7 @@ async def create_task(call: Call) -> Response:
     await _check_against_store(call, task)
     owner = call.query.owner or (call.scope and call.scope.owner) or call.who
     require_within(call.scope, owner, task)
-    changed = (await call.context.ask_node(AddTasks((task,), owner, call.who, call.scope))).changed
+    changed = (await call.context.node.ask(AddTasks((task,), owner, call.who, call.scope))).changed
     assert changed is not None
     return await task_response(call, changed.created[0].id, 201)
 
@@ -139,7 +139,7 @@ async def _save_task(call: Call, entry: Entry, task: Task, version: int | None) 
     require_within(call.scope, entry.owner, task)
     await _check_against_store(call, task, entry.task)
     try:
-        await call.context.ask_node(SetTask(entry.id, task, call.who, version))
+        await call.context.node.ask(SetTask(entry.id, task, call.who, version))
     except Conflict:
         check_if_match(call, await task_in_path(call))
         raise
@@ -149,16 +149,27 @@ async def _save_task(call: Call, entry: Entry, task: Task, version: int | None) 
 async def delete_task(call: Call) -> Response:
     entry = await task_in_path(call)
     check_if_match(call, entry)
-    await call.context.ask_node(RemoveTasks(Filter(names=(entry.id,)), call.who))
+    await call.context.node.ask(RemoveTasks(Filter(names=(entry.id,)), call.who))
     return Response(None, 204, file_owner_notice(entry))
 
 
 async def run_task(call: Call) -> Response | Mapping[str, Any]:
+    if call.query.wait:
+        return await _run_and_wait(call)
+    try:
+        reply = await call.context.node.ask(ForceTasks((call.path_variables["name"],), call.who))
+    except (Invalid, StoreError):
+        await task_in_path(call)  # 404 if that is why
+        raise
+    assert reply.touched is not None
+    (name,) = reply.touched.names
+    waiting = (reply.waiting or {}).get(name)
+    return {"task": name} if waiting is None else {"task": name, "waiting": waiting}
+
+
+async def _run_and_wait(call: Call) -> Response:
     entry = await task_in_path(call)
-    reply = await while_authorized(call, call.context.ask_node(ForceTasks((entry.id,), call.who, call.query.wait)))
-    if not call.query.wait:
-        waiting = next(iter((reply.waiting or {}).values()), None)
-        return {"task": entry.task.name} if waiting is None else {"task": entry.task.name, "waiting": waiting}
+    reply = await while_authorized(call, call.context.node.ask(ForceTasks((entry.id,), call.who, wait=True)))
     if not reply.ended:
         raise HttpError(409, "the task was removed before it ran")
     return JSONResponse(ended_document(reply.ended[0]))
@@ -174,7 +185,7 @@ async def resume_task(call: Call) -> Response:
 
 async def _set_paused(call: Call, *, paused: bool) -> Response:
     entry = await task_in_path(call)
-    await call.context.ask_node(PauseTasks(Filter(names=(entry.id,)), paused, call.who))
+    await call.context.node.ask(PauseTasks(Filter(names=(entry.id,)), paused, call.who))
     return await task_response(call, entry.id)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from evenbeat.load.config import BadFileError
 from evenbeat.load.crontab import CrontabDialect
+from evenbeat.load.files import read_text
 from evenbeat.load.importers.crontab import import_crontab
 from evenbeat.load.importers.jenkins import import_jenkins
 from evenbeat.load.importers.nagios import import_nagios
-from evenbeat.load.read_text import read_text
 from evenbeat.load.toml import parse_toml_file
 from evenbeat.load.write_toml import ConfigDocument, ImportResult, write_document
 from evenbeat.model import Invalid, prefix_place

@@ -3,11 +3,10 @@
 import argparse
 import asyncio
 import os
-from collections.abc import Callable
 from typing import Final
 
-from evenbeat.cli.node_commands import node_options, run_with_display, summary
-from evenbeat.cli.output.common import print_json, warn_of_secret_argument
+from evenbeat.cli.node_commands import node_display, node_options, report_end
+from evenbeat.cli.output.common import warn_of_secret_argument
 from evenbeat.cli.task_commands import database_option
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
@@ -43,13 +42,12 @@ def _run(args: argparse.Namespace, *, worker: bool) -> int:
     if not isinstance(path, str):
         raise Invalid(f"{path} is a file, and a cluster needs PostgreSQL: --db postgresql://HOST/NAME", place="--db")
 
-    async def run(ready: Callable[[Scheduler], None]) -> Scheduler:
-        return await run_cluster_node(path, where, options, ready, worker=worker)
+    async def run() -> Scheduler:
+        async with node_display(args, options, without_password(path)) as ready:
+            return await run_cluster_node(path, where, options, ready, worker=worker)
 
     try:
-        node = asyncio.run(run_with_display(args, options, without_password(path), run))
+        node = asyncio.run(run())
     except BadFileError as e:
         raise Invalid(str(e)) from None
-    if args.json:
-        print_json(summary(node))
-    return 1 if node.uncommitted_reason else 0
+    return report_end(args, node)

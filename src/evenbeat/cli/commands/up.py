@@ -5,8 +5,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from evenbeat.cli.node_commands import node_options, run_with_display, summary
-from evenbeat.cli.output.common import print_json
+from evenbeat.cli.node_commands import node_display, node_options, report_end
 from evenbeat.cli.task_commands import database_option
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
@@ -31,12 +30,11 @@ def run_command(args: argparse.Namespace) -> int:
         node = asyncio.run(_run_node(args, options))
     except BadFileError as e:
         raise Invalid(str(e)) from None
-    if args.json:
-        print_json(summary(node))
-    return 1 if node.uncommitted_reason else 0
+    return report_end(args, node)
 
 
 async def _run_node(args: argparse.Namespace, options: NodeOptions) -> Scheduler:
     path = database_option(args)
     assert isinstance(path, Path)
-    return await run_with_display(args, options, path, lambda ready: run_node(path, options, ready))
+    async with node_display(args, options, path) as ready:
+        return await run_node(path, options, ready)

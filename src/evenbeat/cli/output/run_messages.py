@@ -44,7 +44,7 @@ class RunEndLogger:
 
     def attach(self) -> None:
         """Subscribe to ends of runs and submitted results."""
-        for listeners in (self._node.turns.on_finished, self._node.turns.on_submitted):
+        for listeners in (self._node.turns.on_finished, self._node.turns.passive.on_submitted):
             listeners.append(lambda _, finishes: self.look(finishes))
 
     def look(self, finishes: Sequence[Finish]) -> None:

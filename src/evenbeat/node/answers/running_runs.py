@@ -18,7 +18,7 @@ def running_runs_of(node: Scheduler, most: int) -> RunningRuns:
 def _running_run(turns: TurnLoop, token: int) -> RunningRun:
     run, started = turns.pending_runs[token], turns.started_runs.get(token)
     return RunningRun(
-        turns.name_of(run),
+        turns.tasks.name_of(run.number, run.name),
         Instant(run.nominal),
         RunKind(run.kind),
         Instant(run.claimed),

@@ -1,12 +1,11 @@
 """The lease of a node of a cluster: joined, renewed, and checked before the node acts. All calls block."""
 
-from collections.abc import Collection, Mapping, Sequence
 from secrets import token_hex
 
+from evenbeat.clock.database_clock import CLOCK_SAMPLES, DatabaseClock
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.partition_ownership import LEASE_DURATION, QUIET_AFTER_FORGETTING, acts_until
-from evenbeat.node.cluster.database_clock import CLOCK_SAMPLES, DatabaseClock
-from evenbeat.node.loop.clock import boot_time
-from evenbeat.store.cluster_contract import ClusterSnapshot, ClusterStore, TakenPartitions
+from evenbeat.store.cluster_contract import ClusterSnapshot, ClusterStore
 
 
 class HeldLease:
@@ -19,14 +18,13 @@ class HeldLease:
         self.epoch = 0
         self.until = 0
         """Until then the node may act, on the boot-time clock."""
-        self.holds: set[int] = set()
 
     def may_act(self) -> bool:
         """Is the lease valid now, whatever has happened since it was last renewed?"""
         return boot_time() < self.until
 
     def join(self, about: bytes, *, forgot: bool = False) -> None:
-        self.id, self.holds = token_hex(8), set()
+        self.id = token_hex(8)
         asked = boot_time()
         self.epoch = self._store.join(self.id, LEASE_DURATION, about, quiet=QUIET_AFTER_FORGETTING, forgot=forgot)
         self.until = acts_until(asked, LEASE_DURATION)
@@ -37,17 +35,6 @@ class HeldLease:
         self._clock.learn(asked, snapshot.now, boot_time())
         self.until = acts_until(asked, LEASE_DURATION)
         return snapshot
-
-    def take(self, partitions: Collection[int]) -> TakenPartitions:
-        taken = self._store.take(sorted(partitions))
-        self.holds |= set(taken.partitions)
-        return taken
-
-    def release(
-        self, partitions: Collection[int], untaken: Sequence[int], silent: Mapping[int, Mapping[int, int]]
-    ) -> None:
-        self._store.release(sorted(partitions), untaken, silent)
-        self.holds -= set(partitions)
 
     def read_clock(self) -> None:
         """Read the database's clock often enough to know its offset well."""

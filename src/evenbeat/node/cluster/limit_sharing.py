@@ -1,15 +1,27 @@
 """A node's shares of the limits of its cluster: what it needs, what the store grants, what the live tasks may use."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from evenbeat.core.limit_shares import ALL_SLOTS_KEY, SMALL_LIMIT_PAUSE, LimitDemand, LimitShares
+import numpy as np
+
+from evenbeat.clock.system_clock import boot_time
+from evenbeat.core.columns import Ints
+from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.limit_shares import (
+    ALL_SLOTS_KEY,
+    SMALL_LIMIT_PAUSE,
+    LimitDemand,
+    LimitShares,
+    ShareRequest,
+    SharesView,
+)
 from evenbeat.core.partition_ownership import LEASE_RENEWAL_INTERVAL
+from evenbeat.core.task import Flag
 from evenbeat.model import SECOND
 from evenbeat.node.cluster.lease import HeldLease
-from evenbeat.node.cluster.shares import ask_for_shares, limit_demands_of, shares_view_of
-from evenbeat.node.loop.clock import boot_time
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.cluster_view import decode_node_info
 from evenbeat.store.cluster_contract import ClusterSnapshot, ClusterStore
@@ -84,11 +96,11 @@ class LimitSharing:
         async with self._lock:
             demands = self._demands()
             before = self.shares.waits_since.copy()
-            wishes = self.shares.wish(self._lease.id, shares_view_of(snapshot), needed, demands, boot_time())
+            wishes = self.shares.wish(self._lease.id, _shares_view_of(snapshot), needed, demands, boot_time())
             unused = [key for key in self.shares.ours if key not in demands]
             self.apply()
             if wishes or unused:
-                decided = await asyncio.to_thread(ask_for_shares, self._store, wishes, unused)
+                decided = await asyncio.to_thread(_ask_for_shares, self._store, wishes, unused)
                 self.shares.learn(decided, boot_time())
                 for key in unused:
                     self.shares.ours.pop(key, None)
@@ -97,10 +109,42 @@ class LimitSharing:
             self.needs_changed.set()
 
     def _demands(self) -> dict[str, LimitDemand]:
-        tasks = self._node.tasks
-        return limit_demands_of(tasks.lifecycle, self._slots, self._limits, tasks.limit_numbers)
+        """What this node needs at this moment."""
+        life, numbers = self._node.tasks.lifecycle, self._node.tasks.limit_numbers
+        c = life.columns
+        waiting = np.bincount(c.limit[life.waiting], minlength=len(life.limits)) if len(life.waiting) else None
+        found = {ALL_SLOTS_KEY: LimitDemand(self._slots, life.pending, len(life.waiting))}
+        for name, limit in self._limits.items():
+            number = numbers[name]
+            held_back = 0 if waiting is None else int(waiting[number])
+            found[name] = LimitDemand(limit, int(life.pending_by_limit[number]), held_back)
+        return found
 
     def forget(self) -> None:
         """Every share is another node's."""
         self.shares.forget()
         self.apply()
+
+
+def _shares_view_of(snapshot: ClusterSnapshot) -> SharesView:
+    """What decides about shares, of all that the store says."""
+    return SharesView(snapshot.now, [lease.node for lease in snapshot.leases], snapshot.shares)
+
+
+def _ask_for_shares(store: ClusterStore, wishes: Mapping[str, ShareRequest], unused: Sequence[str]) -> dict[str, int]:
+    """Have the store decide about these shares, and drop those of `unused` keys; the new shares. Blocks."""
+    for key in unused:
+        store.set_share(key, 0, lambda _: 0)
+    return {
+        key: store.set_share(key, wish.demand.limit, wish.decide, wish.demand.running) for key, wish in wishes.items()
+    }
+
+
+def running_by_key(life: Lifecycle, rows: Ints, numbers: Mapping[str, int]) -> dict[str, int]:
+    """How many of some tasks run, by the keys of their limits."""
+    c = life.columns
+    running = rows[c.flags[rows] & int(Flag.RUNNING) != 0]
+    found = {ALL_SLOTS_KEY: len(running)}
+    for name, number in numbers.items():
+        found[name] = int(np.count_nonzero(c.limit[running] == number))
+    return {key: count for key, count in found.items() if count}

@@ -6,17 +6,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from evenbeat.clock.database_clock import DatabaseClock
+from evenbeat.clock.node_clock import Clock
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import partition_ownership
-from evenbeat.model import PARTITION_COUNT, SECOND
-from evenbeat.node.cluster.database_clock import DatabaseClock
+from evenbeat.model import PARTITION_COUNT, SECOND, partition_of
+from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing
 from evenbeat.node.cluster.news import POLL_INTERVAL, StoreNews
 from evenbeat.node.cluster.node_info import encode_node_info
-from evenbeat.node.cluster.orders import ForwardedRequests
 from evenbeat.node.cluster.partitions import HeldPartitions
 from evenbeat.node.cluster.peers import ClusterPeers
-from evenbeat.node.loop.clock import Clock, boot_time
 from evenbeat.node.loop.restart import GENERATION_KEY
 from evenbeat.node.orderly_stop import end_all_runs
 from evenbeat.node.scheduler import Scheduler
@@ -76,12 +77,12 @@ class ClusterMembership:
         self.queue = NatsQueue(
             self._where,
             node.start_id,
-            on_results=node.take_results,
-            on_started=node.take_starts,
+            on_results=node.turns.add_results,
+            on_started=node.turns.add_starts,
             on_late=self._record_late_results,
             now=node.clock.now,
             owns=self._owns,
-            may_answer=self._may_act,
+            may_answer=self.lease.may_act,
         )
         self.sharing = LimitSharing(node, self._store, self.lease, self._lock)
         self.partitions = HeldPartitions(node, self.queue, self._store, self.lease, self.sharing, self._lock)
@@ -91,10 +92,7 @@ class ClusterMembership:
         return self.queue
 
     def _owns(self, number: int) -> bool:
-        return self.partitions.owns(number)
-
-    def _may_act(self) -> bool:
-        return self.lease.may_act()
+        return partition_of(number) in self.partitions.held
 
     # Start
 
@@ -110,8 +108,8 @@ class ClusterMembership:
         self.news.stamp = await asyncio.to_thread(self._store.stamp)
         await asyncio.to_thread(self.lease.join, self._info())
         node.is_up = True
-        snapshot = self.others.snapshot = await asyncio.to_thread(self.lease.renew, self._info())
-        await self.partitions.act_on(snapshot)
+        await self._renew_lease()
+        await self._keep_partitions()
         node.tasks_are_live()
         for job in (
             self._keep_lease,
@@ -166,6 +164,13 @@ class ClusterMembership:
     # Jobs
 
     async def _keep_lease(self) -> None:
+        await self._renew_lease()
+        await asyncio.sleep(_MIN_INTERVAL)
+        with suppress(TimeoutError):
+            longest = partition_ownership.LEASE_RENEWAL_INTERVAL / SECOND - _MIN_INTERVAL
+            await asyncio.wait_for(self.sharing.needs_changed.wait(), longest)
+
+    async def _renew_lease(self) -> None:
         before = self.lease.until
         is_hint = self.sharing.needs_changed.is_set()
         self.sharing.needs_changed.clear()
@@ -175,10 +180,6 @@ class ClusterMembership:
             self._node.live.account_for_gap(0, length)
         self.others.snapshot = snapshot
         self._partitions_may_change.set()
-        await asyncio.sleep(_MIN_INTERVAL)
-        with suppress(TimeoutError):
-            longest = partition_ownership.LEASE_RENEWAL_INTERVAL / SECOND - _MIN_INTERVAL
-            await asyncio.wait_for(self.sharing.needs_changed.wait(), longest)
 
     async def _keep_partitions(self) -> None:
         with suppress(TimeoutError):

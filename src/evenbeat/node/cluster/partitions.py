@@ -11,8 +11,7 @@ from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.core import partition_ownership
 from evenbeat.model import PARTITION_COUNT, Entry, partition_of
 from evenbeat.node.cluster.lease import HeldLease
-from evenbeat.node.cluster.limit_sharing import LimitSharing
-from evenbeat.node.cluster.shares import running_by_key
+from evenbeat.node.cluster.limit_sharing import LimitSharing, running_by_key
 from evenbeat.node.loop.restart import StoredTasks, restore_partitions
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.nats_queue import NatsQueue
@@ -55,10 +54,6 @@ class HeldPartitions:
         self.on_restored: Callable[[int], None] = lambda _: None
         """Called with the stamp of the store before tasks were read: what was changed after it is news."""
 
-    def owns(self, number: int) -> bool:
-        """Is this task one of this node's?"""
-        return partition_of(number) in self.held
-
     def may_claim(self) -> bool:
         """Claims need a valid lease, and wait a while after the database has forgotten something."""
         return self._lease.may_act() and self._node.clock.now() >= self._quiet_until
@@ -85,7 +80,7 @@ class HeldPartitions:
                 # Taking or releasing them failed half-way: the store says that they are ours.
                 await self._restore(TakenPartitions(sorted(stuck), [], 0, {}))
             if steps.take or self._node.turns.token & _HALF_OF_TOKENS:
-                taken = await asyncio.to_thread(self._lease.take, steps.take)
+                taken = await asyncio.to_thread(self._store.take, sorted(steps.take))
                 self._node.turns.token = max(self._node.turns.token, taken.fence << _TOKEN_BITS)
                 self._sharing.shares.carry(taken.shares)
                 self._quiet_until = max(self._quiet_until, taken.quiet_until)
@@ -134,15 +129,11 @@ class HeldPartitions:
         stored = stored._replace(entries=[*stored.entries, *removed])
         batch, running = restore_partitions(tasks, turns, stored, now, begins=new)
         turns.passive.restore(passive_times, stored.entries)
-        turns.adopt(running)
         self._queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken], silent)
         self.held.update(partitions)
-        turns.record(batch)
-        if untaken:
-            turns.dispatch_again([p for p in running if p.claimed_untaken], now)
+        turns.take_over(batch, running, now)
         tasks.remove_again([entry.number for entry in removed], now)
         self.on_restored(stamp)
-        turns.plan_turn_soon()
 
     def _read(self, partitions: Sequence[int]) -> tuple[StoredTasks, list[Entry]]:
         """What the store says of the tasks of these partitions, and of removed ones that still run."""
@@ -172,7 +163,7 @@ class HeldPartitions:
             silent.setdefault(partition_of(number), {})[token] = age
         self._queue.forget(tokens)
         await node.outbox.wait_committed()
-        await asyncio.to_thread(self._lease.release, partitions, untaken, silent)
+        await asyncio.to_thread(self._store.release, sorted(partitions), untaken, silent)
         count = len(partitions)
         _log.info("handed over %d partitions", count, extra={"action": "released", "partitions": count})
 

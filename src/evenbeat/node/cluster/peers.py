@@ -1,19 +1,17 @@
 """The other nodes of a cluster, seen and asked by one of its nodes."""
 
-from collections.abc import Sequence
-
 from msgspec.structs import asdict
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.partition_ownership import is_over
 from evenbeat.core.run_lease import WORKER_SILENT_AFTER
-from evenbeat.model import SECOND, Entry
+from evenbeat.model import SECOND
 from evenbeat.node.answers.running_runs import running_runs_of
 from evenbeat.node.answers.status import status_of
+from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.lease import HeldLease
-from evenbeat.node.cluster.orders import ForwardedRequests
 from evenbeat.node.cluster.partitions import HeldPartitions
 from evenbeat.node.cluster.relay import EventRelay
-from evenbeat.node.loop.clock import boot_time
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.report.cluster_view import cluster_view_of, decode_node_info, merge_statuses
@@ -21,8 +19,6 @@ from evenbeat.store.cluster_contract import ClusterSnapshot, NodeLease
 from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
-from evenbeat.wire.replies import Reply
-from evenbeat.wire.requests import ForceTasks, Request
 from evenbeat.wire.status import Status
 
 
@@ -41,7 +37,7 @@ class ClusterPeers:
         self._queue = queue
         self._lease = lease
         self._partitions = partitions
-        self._requests = requests
+        self.requests = requests
         self.relay = EventRelay(
             node.start_id, queue.tell_nodes, lambda most: running_runs_of(node, most), node.loop.time
         )
@@ -85,7 +81,7 @@ class ClusterPeers:
         living = {lease.node for lease in leases if not is_over(lease.expires, now)}
         return ClusterMetrics(
             nodes=len(living),
-            partitions=len(self._lease.holds),
+            partitions=len(self._partitions.held),
             unheld=sum(holder not in living for holder in holders),
             lease=(self._lease.until - boot_time()) / SECOND,
             queue=queue.problem or "ok",
@@ -97,11 +93,3 @@ class ClusterPeers:
                 worker.processes for worker in queue.worker_views if worker.silent_for * SECOND < WORKER_SILENT_AFTER
             ),
         )
-
-    async def forward(self, number: int, request: Request) -> Reply:
-        """Have a request performed by the node that holds this task."""
-        return await self._requests.forward(number, request)
-
-    async def forward_force(self, entries: Sequence[Entry], request: ForceTasks) -> list[Reply]:
-        """Have these tasks run by the nodes that hold them: what those nodes answered."""
-        return await self._requests.forward_force(entries, request)

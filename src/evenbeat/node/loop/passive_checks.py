@@ -18,8 +18,9 @@ from evenbeat.core.submitted_results import ResultColumns, known_as_of
 from evenbeat.core.task import Bools, Flag, SkipColumns
 from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.node.loop.outbox import OnCommit
+from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
 from evenbeat.node.loop.records import problem_changes_of, skip_records_of, task_positions_of
-from evenbeat.node.loop.submitted_results import learn_submitted_results
+from evenbeat.node.loop.submitted_results import finish_of_submitted, learn_submitted_results
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.store.contract import Batch, SubmittedResult
 from evenbeat.store.problem_records import ProblemChange
@@ -56,6 +57,8 @@ class PassiveChecks:
         """Rows whose latest result says that theirs is missing."""
         self.begun_rows: dict[int, int] = {}
         """When senders began, by row, of those that said so and have not ended."""
+        self.on_submitted: list[RunEndListener] = []
+        """Called with submitted results, as if they were runs, once they are committed."""
         self._tasks = tasks
         self._record = record
         self._alarms: dict[tuple[int, _AlarmKind], int] = {}
@@ -302,8 +305,25 @@ class PassiveChecks:
             return []
         learned = learn_submitted_results(self._tasks, results, now)
         self.stale_rows -= {row for row, t in zip(results.rows.tolist(), learned, strict=True) if t.made is not None}
-        self._record(Batch(told=learned, problems=self._problem_changes(results.rows, now)), then)
+        changes = self._problem_changes(results.rows, now)
+        self._record(Batch(told=learned, problems=changes), self._announcement(learned, then))
         return learned
+
+    def _announcement(self, results: Sequence[SubmittedResult], then: OnCommit | None) -> OnCommit:
+        """What follows when these results are committed."""
+        runs = list(map(self._as_run, results)) if self.on_submitted else []
+
+        def announce() -> None:
+            if then is not None:
+                then()
+            for listener in self.on_submitted if runs else ():
+                listener(runs, [finish_of_submitted(result) for result in results])
+
+        return announce
+
+    def _as_run(self, result: SubmittedResult) -> PendingRun:
+        row = self._tasks.row_or_raise(result.task)
+        return PendingRun(result.task, row, result.nominal, result.kind, result.at, self._tasks.names.name(row), 0, 0)
 
     def _problem_changes(self, rows: Ints, now: Instant) -> list[ProblemChange]:
         updates = self._tasks.problems.learn_results(rows, now)

@@ -1,7 +1,7 @@
 """Restores tasks from the store: resolves runs that the last node left open, and makes up for what was missed."""
 
 import logging
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
+from evenbeat.clock.node_clock import Clock
 from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
@@ -18,7 +19,6 @@ from evenbeat.core.missed_times import resume
 from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.records import problem_changes_of, task_positions_of
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
@@ -58,13 +58,12 @@ def restore_all_tasks(
     life, c = tasks.lifecycle, tasks.columns
     turns.worker_deaths = StoredWorkerDeaths(store)
     edits = UnsettledEdits(tasks, [] if all_new else store.past_definitions())
-    rows = edits.bring_in(all_new or store.entries())
+    rows = _add_all(tasks, edits, all_new or store.entries())
     known, open_claims = tasks.restore_progress(store.progress())
     tasks.restore_problems([] if all_new else store.open_problems())
     now = clock.now()  # only now: reading a million tasks takes time, which is part of the stop
     life.pace.mean_rate = tasks.mean_rate
-    life.add_restored(known)
-    life.expect_off_grid(known, now)
+    life.add_restored(known, now)
     new = np.setdiff1d(rows, known, assume_unique=True)
     skips: list[SkipColumns] = []
     last_seen = int(store.setting(LAST_SEEN_KEY) or 0)
@@ -95,11 +94,17 @@ def restore_all_tasks(
     )
 
 
+def _add_all(tasks: TaskTable, edits: UnsettledEdits, entries: Iterable[Entry]) -> Ints:
+    """Give all tasks their rows, changed ones with the definition that their recorded progress belongs to."""
+    return np.concatenate([tasks.add(edits.unchanged(entries)), *edits.add_changed()])
+
+
 def _begin_new_tasks(
     tasks: TaskTable, turns: TurnLoop, new: Ints, created: Mapping[int, Instant], now: Instant
 ) -> list[SkipColumns]:
     """Bring in tasks that no node has seen before. A `start_at` since their creation is made, even if late."""
-    tasks.begin(new, now)
+    tasks.lifecycle.pace.mean_rate = tasks.mean_rate
+    tasks.lifecycle.begin(new, now)
     turns.passive.schedule_checks(new, now, anew=True)
     skips = []
     for i, number in enumerate(tasks.columns.number[new].tolist()):
@@ -132,20 +137,17 @@ def restore_partitions(
     """
     life, c = tasks.lifecycle, tasks.columns
     edits = UnsettledEdits(tasks, stored.past)
-    rows = edits.bring_in(stored.entries)
+    rows = _add_all(tasks, edits, stored.entries)
     known, open_claims = tasks.restore_progress(stored.progress)
     tasks.restore_problems(stored.problems)
     life.pace.mean_rate = tasks.mean_rate
-    life.add_restored(known)
-    life.expect_off_grid(known, now)
+    running = [p for p in open_claims if p.claimed_token and tasks.row(p.task) is not None]
+    life.add_restored(known, now, tasks.rows([p.task for p in running]))
     _restore_forced(life, known)
     # A single node uses no tokens. If its database was moved to the cluster, the ends of its runs are unknown.
     gone, failed = _resolve_lost_runs(
         tasks, turns, [p for p in open_claims if not p.claimed_token or tasks.row(p.task) is None], now
     )
-    running = [p for p in open_claims if p.claimed_token and tasks.row(p.task) is not None]
-    taken_over = tasks.rows([p.task for p in running])
-    life.adopt_running(taken_over)
 
     def late_and_idle(some: Ints, then: Instant) -> Ints:
         late = some[np.minimum(c.nominal[some], c.off_grid_due[some]) <= then - _MERELY_LATE]

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Container
 from typing import Final, NamedTuple
 
-from evenbeat.node.loop.clock import Clock
+from evenbeat.clock.node_clock import Clock
 from evenbeat.node.loop.counters import RunCounters
 from evenbeat.queue.contract import Dispatcher
 from evenbeat.wire.worker_frames import RunSpec

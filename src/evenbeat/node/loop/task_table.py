@@ -81,6 +81,11 @@ class TaskTable:
         assert row is not None
         return row
 
+    def name_of(self, number: int, last: str) -> str:
+        """The current name of a task, or its last one if it is not here."""
+        row = self.row(number)
+        return last if row is None else self.names.name(row)
+
     def rows(self, numbers: Sequence[int]) -> Ints:
         """The rows of these tasks, without tasks that this node does not have."""
         wanted = np.array(numbers, dtype=np.int64)
@@ -116,6 +121,19 @@ class TaskTable:
         if not self.catch_up:
             return np.zeros(len(rows), dtype=np.int64)
         return np.array([self.catch_up.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+
+    def functions_of(self, rows: Ints) -> list[str | None] | None:
+        """The function of each row, None for a command; None if all are commands."""
+        numbers = self.columns.function[rows]
+        if (numbers < 0).all():
+            return None
+        return [self.functions[number] if number >= 0 else None for number in numbers.tolist()]
+
+    def pools_of(self, rows: Ints) -> list[str | None] | None:
+        """The pool of each row; None if all are in the default one."""
+        if len(self.pools) == 1:
+            return None
+        return [self.pools[number] for number in self.columns.pool[rows].tolist()]
 
     def repeatable(self, rows: Ints) -> Ints:
         """Of these rows, those whose lost runs may be repeated: not `@shutdown` tasks, whose occasion is over."""
@@ -418,13 +436,6 @@ class TaskTable:
         for name, most in limits.items():
             number = self._limits.setdefault(name, len(self._limits) + 1)
             self.lifecycle.set_limit(number, most)
-
-    def begin(self, rows: Ints, now: Instant) -> None:
-        """New tasks enter the timetable: each on its grid, checks also with a first run soon."""
-        life = self.lifecycle
-        life.pace.mean_rate = self.mean_rate
-        life.add_new(rows, now)
-        life.plan_first_runs(self.active(rows[self.columns.flags[rows] & int(Flag.CHECK) != 0]), now)
 
     def start_at(self, rows: Ints, since: Instant) -> list[SkipColumns]:
         """Schedule the tasks whose `start_at` lies after `since`."""

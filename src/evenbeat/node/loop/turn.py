@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
+from evenbeat.clock.node_clock import Clock
 from evenbeat.core.columns import Ints
 from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
 from evenbeat.core.run_plan import (
@@ -33,10 +34,11 @@ from evenbeat.core.run_plan import (
 from evenbeat.core.task import Bools, ClaimColumns, Flag, SkipColumns
 from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.loop.counters import RunCounters
+from evenbeat.node.loop.ends_of_removed import EndsOfRemovedTasks
 from evenbeat.node.loop.outbox import OnCommit, Outbox
 from evenbeat.node.loop.passive_checks import PassiveChecks
+from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
 from evenbeat.node.loop.records import (
     finish_fields_of,
     planned_off_grid,
@@ -46,7 +48,6 @@ from evenbeat.node.loop.records import (
     task_positions_of,
 )
 from evenbeat.node.loop.starter import CLAIM_AHEAD, ReadyRuns, Starter
-from evenbeat.node.loop.submitted_results import finish_of_submitted
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn_pauses import TurnPacing
 from evenbeat.queue.contract import Dispatcher
@@ -60,28 +61,7 @@ _STANDSTILL_AFTER: Final = 10 * SECOND
 _WORKER_CLOCK_AHEAD: Final = SECOND
 """A start that lies ahead by up to this comes from a worker whose clock is ahead; by more, this node's clock was set
 back."""
-_MAX_ENDED_REMOVED: Final = 1_000
-"""At most so many runs of removed tasks are remembered for a while after their end."""
 _EMPTY_BATCH: Final = Batch()
-
-
-class PendingRun(NamedTuple):
-    """A run that is claimed or running."""
-
-    number: int
-    row: int
-    nominal: int
-    kind: int
-    claimed: int
-    name: str
-    """The name of the task when it was claimed."""
-    timebox: int
-    token: int
-    """Names the run between node and worker; 0 for a submitted result."""
-
-
-RunEndListener = Callable[[Sequence[PendingRun], Sequence[Finish]], None]
-"""Called with runs that have ended, and how each ended, once that is committed."""
 
 
 class _EndedRuns(NamedTuple):
@@ -95,16 +75,6 @@ class _EndedRuns(NamedTuple):
     """How long runs lasted, of those that had really started."""
 
 
-class _EndedRemoved(NamedTuple):
-    """What is kept of a removed task whose run has just ended."""
-
-    finish: Finish
-    cursor: bytes | None
-    problem: int
-    problem_opened: int
-    """As in the columns."""
-
-
 # Faster than `_make`: ten thousand are made at a time.
 _claim_of: Final[Callable[[tuple[object, ...]], Claim]] = partial(tuple.__new__, Claim)
 _finish_of: Final[Callable[[tuple[object, ...]], Finish]] = partial(tuple.__new__, Finish)
@@ -114,7 +84,10 @@ _pending_run_of: Final[Callable[[tuple[object, ...]], PendingRun]] = partial(tup
 class TurnLoop:
     """Makes a turn as often as there is something to do."""
 
-    def __init__(self, tasks: TaskTable, outbox: Outbox, queue: Dispatcher, clock: Clock) -> None:
+    _queue: Dispatcher
+    starter: Starter
+
+    def __init__(self, tasks: TaskTable, outbox: Outbox, clock: Clock) -> None:
         self.tasks = tasks
         self.counts = RunCounters()
         self.pending_runs: dict[int, PendingRun] = {}
@@ -125,32 +98,29 @@ class TurnLoop:
         """Called before each release: a node that may have lost its authority releases nothing."""
         self.worker_deaths = WorkerDeaths()
         """Which tasks workers died with: `StoredWorkerDeaths` on a single node; in a cluster the queue counts."""
-        self._ended_removed: dict[int, _EndedRemoved] = {}
-        """By the number of a removed task: its run that has just ended."""
+        self.ends_of_removed = EndsOfRemovedTasks(tasks.columns, self.cursors)
         self._set_aside: list[Refusal] = []
         self.started_runs: dict[int, int] = {}
         """When runs under way started, of those whose start is known."""
         self.on_finished: list[RunEndListener] = []
-        self.on_submitted: list[RunEndListener] = []
-        """Called with submitted results, as if they were runs, once they are committed."""
         self.on_tasks_left: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that were handed over: the other node announces their runs."""
         self.on_withdrawn: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that were removed just before their runs were claimed."""
-        self.passive = PassiveChecks(tasks, self._record_submitted)
+        self.passive = PassiveChecks(tasks, self.record)
         self.on_failure: Callable[[Exception], None] = lambda _: None
-        """Called if a turn failed: there are no more turns then."""
+        """Called if a turn failed, and there are no more turns then, or if reports of the queue could not be taken."""
+        self.on_stop_asked: Callable[[], None] = lambda: None
+        """Called if a run has asked for the node to stop."""
         self.on_turn: Callable[[], None] | None = None
         """Called after each turn."""
         self.on_standstill: Callable[[int], None] = lambda _: None
         """Called with its length after a time without turns, because the machine slept or the process was stopped."""
         self._outbox = outbox
         outbox.on_withdrawn = self._drop_withdrawn
-        self._queue = queue
         self._clock = clock
         self._moved: dict[int, int] = {}
         """How far the clock was set since runs under way were claimed, of those for which it was."""
-        self.starter = Starter(queue, clock, self.counts, self.pending_runs)
         self._results: list[RunResult] = []
         self._starts: list[tuple[int, int]] = []
         self.token = 0
@@ -161,19 +131,35 @@ class TurnLoop:
         self.last_turn: int | None = None
         """When the last turn was, on the clock of `Clock.elapsed`."""
 
-    # When is the next turn?
+    def attach(self, queue: Dispatcher) -> None:
+        """Called once, before the first turn, with the queue whose callbacks are `add_results` and `add_starts`."""
+        self._queue = queue
+        self.starter = Starter(queue, self._clock, self.counts, self.pending_runs)
+
+    # Called by the queue
 
     def add_results(self, results: Sequence[RunResult]) -> None:
         """Results of runs have come: the next turn learns them."""
-        self._results += results
-        unstarted = len(self.pending_runs) - len(self.started_runs)
-        self._pacing.add_results(len(self._results), self.tasks.lifecycle.slots, unstarted)
-        self.plan_turn_soon()
+        try:
+            if any(result.stop_node for result in results):
+                self.on_stop_asked()
+            self._results += results
+            unstarted = len(self.pending_runs) - len(self.started_runs)
+            self._pacing.add_results(len(self._results), self.tasks.lifecycle.slots, unstarted)
+            self.plan_turn_soon()
+        except Exception as e:
+            # It is unknown which of them were taken, but the store knows.
+            self.on_failure(e)
 
     def add_starts(self, starts: Sequence[tuple[int, int]]) -> None:
         """Long runs have started: their tokens, and when."""
-        self._starts += starts
-        self.plan_turn_soon()
+        try:
+            self._starts += starts
+            self.plan_turn_soon()
+        except Exception as e:
+            self.on_failure(e)
+
+    # When is the next turn?
 
     def plan_turn_soon(self) -> None:
         """Something has happened: make a turn after the pause that the pacing asks for."""
@@ -346,7 +332,7 @@ class TurnLoop:
             if r.cursor is not None:
                 self.cursors[u.number] = r.cursor
         if len(gone):
-            self._keep_ended([finishes[i] for i in gone.tolist()], left_problems)
+            self.ends_of_removed.keep([finishes[i] for i in gone.tolist()], left_problems)
         # The lateness of long runs was counted when their start was reported.
         is_news = (
             np.array([self.started_runs.pop(r.token, None) is None for r in results]) if self.started_runs else True
@@ -385,27 +371,6 @@ class TurnLoop:
         self.tasks.lifecycle.complete(np.array([run.row for run in runs], dtype=np.int64))
         for listener in self.on_withdrawn:
             listener([run.number for run in runs])
-
-    def _keep_ended(self, finishes: Sequence[Finish], problems: Sequence[tuple[int, int]]) -> None:
-        """Remember ends of runs of removed tasks. Until such an end is committed, the store revives the task if its
-        name is created again.
-        """
-        for finish, problem in zip(finishes, problems, strict=True):
-            self._ended_removed[finish.task] = _EndedRemoved(finish, self.cursors.pop(finish.task, None), *problem)
-        for number in list(self._ended_removed)[:-_MAX_ENDED_REMOVED]:
-            del self._ended_removed[number]
-
-    def restore_ended(self, rows: Ints) -> None:
-        """Restore the state of new tasks that were removed, and that the store revived while their rows were freed."""
-        c = self.tasks.columns
-        for row, number in zip(rows.tolist(), c.number[rows].tolist(), strict=True) if self._ended_removed else ():
-            if number in self._ended_removed:
-                finish, cursor, *problem = self._ended_removed.pop(number)
-                c.problem[row], c.problem_opened[row] = problem
-                for name in ("last_start", "state", "hard", "attempt", "changes", "flapping", "result_at"):
-                    getattr(c, name)[row] = getattr(finish, name)
-                if cursor is not None:
-                    self.cursors[number] = cursor
 
     def _not_set_aside(self, rows: Ints, now: Instant) -> Ints:
         """Lost runs to repeat. A task whose runs have killed several workers in a row is not repeated."""
@@ -448,7 +413,7 @@ class TurnLoop:
         self.pending_runs.update(zip(tokens, map(_pending_run_of, under_way), strict=True))
         self.token += len(runs)
         # Late runs come first, in the order of their turn; the others as they are due.
-        return ReadyRuns(nominal, runs, self._functions(rows), numbers, self._pools(rows))
+        return ReadyRuns(nominal, runs, self.tasks.functions_of(rows), numbers, self.tasks.pools_of(rows))
 
     def _runs(
         self, claims: ClaimColumns, tokens: Iterable[int], numbers: list[int], now: Instant
@@ -480,23 +445,10 @@ class TurnLoop:
                 run.alone = self.worker_deaths.is_suspect(number)
         return runs, timebox
 
-    def _functions(self, rows: Ints) -> list[str | None] | None:
-        """The function of each run, None for commands; None if all are commands."""
-        numbers = self.tasks.columns.function[rows]
-        if (numbers < 0).all():
-            return None
-        functions = self.tasks.functions
-        return [functions[number] if number >= 0 else None for number in numbers.tolist()]
-
-    def _pools(self, rows: Ints) -> list[str | None] | None:
-        """The pool of each run; None if all are in the default one."""
-        pools = self.tasks.pools
-        if len(pools) == 1:
-            return None
-        return [pools[number] for number in self.tasks.columns.pool[rows].tolist()]
-
-    def adopt(self, runs: Sequence[TaskProgress]) -> None:
-        """Take over runs that another node claimed: their ends come to this node."""
+    def take_over(self, restored: Batch, runs: Sequence[TaskProgress], now: Instant) -> None:
+        """Tasks of another node are here: record what restoring them has settled, and go on with the runs that it
+        claimed. Those that no worker has are delivered again.
+        """
         rows = self.tasks.rows([run.task for run in runs])
         names, timebox = self.tasks.names.names(rows), self.tasks.columns.timebox[rows].tolist()
         for run, row, name, box in zip(runs, rows.tolist(), names, timebox, strict=True):
@@ -504,16 +456,20 @@ class TurnLoop:
             self.pending_runs[run.claimed_token] = PendingRun(
                 run.task, row, claimed, run.claimed_kind, run.claimed_at, name, box, run.claimed_token
             )
+        self.record(restored)
+        if untaken := [run for run in runs if run.claimed_untaken]:
+            self._dispatch_again(untaken, now)
+        self.plan_turn_soon()
 
-    def dispatch_again(self, runs: Sequence[TaskProgress], now: Instant) -> None:
-        """Deliver adopted runs again that no worker has."""
+    def _dispatch_again(self, runs: Sequence[TaskProgress], now: Instant) -> None:
         runs = sorted(runs, key=lambda run: run.claimed or 0)
         numbers, tokens = [run.task for run in runs], [run.claimed_token for run in runs]
         rows = self.tasks.rows(numbers)
         nominal = np.array([run.claimed for run in runs], dtype=np.int64)
         claims = ClaimColumns(rows, nominal, np.array([run.claimed_kind for run in runs], dtype=np.uint8))
         some, _ = self._runs(claims, tokens, numbers, now)
-        self.starter.start(ReadyRuns(nominal.tolist(), some, self._functions(rows), numbers, self._pools(rows)))
+        functions, pools = self.tasks.functions_of(rows), self.tasks.pools_of(rows)
+        self.starter.start(ReadyRuns(nominal.tolist(), some, functions, numbers, pools))
 
     def release_tasks(self, rows: Ints) -> list[int]:
         """Forget tasks that another node has now; returns the tokens of their runs."""
@@ -537,11 +493,6 @@ class TurnLoop:
         if held := self.starter.drop():
             self.add_results([RunResult(run.token, Outcome.CANCELLED, None, now, now, b"not started") for run in held])
 
-    def name_of(self, run: PendingRun) -> str:
-        """The current name of the task of a run, or its last one."""
-        row = self.tasks.row(run.number)
-        return run.name if row is None else self.tasks.names.name(row)
-
     # Records
 
     def skips_of(self, skips: Sequence[SkipColumns], now: Instant, numbers: Ints | None = None) -> list[Skip]:
@@ -557,23 +508,6 @@ class TurnLoop:
                 then()
 
         self._outbox.put(batch, committed)
-
-    def _record_submitted(self, batch: Batch, then: OnCommit | None = None) -> None:
-        results = batch.told if self.on_submitted else []
-        runs = [self._as_run(result.task, result.nominal, result.kind, result.at) for result in results]
-
-        def announce() -> None:
-            if then is not None:
-                then()
-            for listener in self.on_submitted if runs else ():
-                listener(runs, [finish_of_submitted(result) for result in results])
-
-        self.record(batch, announce)
-
-    def _as_run(self, number: int, nominal: int, kind: int, at: int) -> PendingRun:
-        row = self.tasks.row(number)
-        assert row is not None
-        return PendingRun(number, row, nominal, kind, at, self.tasks.names.name(row), 0, 0)
 
 
 def _turn_time_for(due: int, now: Instant) -> int:

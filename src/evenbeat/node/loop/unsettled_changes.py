@@ -7,7 +7,6 @@ order: what was due until each of them is settled by the definition before it, a
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from evenbeat.core.columns import Ints
@@ -38,14 +37,8 @@ class UnsettledEdits:
         """All changes of these tasks as settled, for the store."""
         return [SettledDefinitions(number, past[-1].until) for number, past in self._past.items()]
 
-    def bring_in(self, entries: Iterable[Entry]) -> Ints:
-        """Bring in all tasks, with the definitions before these changes."""
-        rows = [self._tasks.add(self._unchanged(entries))]
-        for periods, some in self._defined([(number, 0) for number in self._now]):
-            rows.append(self._tasks.add(some, periods))
-        return np.concatenate(rows)
-
-    def _unchanged(self, entries: Iterable[Entry]) -> Iterable[Entry]:
+    def unchanged(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Of all tasks, those that have not changed; the others are kept for `add_changed`."""
         for entry in entries:
             if entry.task.start_at is not None:
                 self.created[entry.number] = entry.created
@@ -53,6 +46,10 @@ class UnsettledEdits:
                 self._now[entry.number] = entry
             else:
                 yield entry
+
+    def add_changed(self) -> list[Ints]:
+        """Give the changed tasks their rows, with the definitions before these changes."""
+        return [self._tasks.add(some, periods) for periods, some in self._defined([(n, 0) for n in self._now])]
 
     def settle(self, known: Ints, now: Instant, resume: ResumeRows, skips: list[SkipColumns]) -> Ints:
         """Replay the changes, add what that skips to `skips`, and return the rows of changed tasks.

@@ -20,7 +20,7 @@ from evenbeat.model import Invalid, RunKind
 from evenbeat.node.answers.metrics import node_metrics_of
 from evenbeat.node.answers.status import node_identity_of
 from evenbeat.node.answers.task_state import live_task_state_of
-from evenbeat.node.loop.turn import PendingRun
+from evenbeat.node.loop.pending_run import PendingRun
 from evenbeat.node.process.event_publisher import EventBroadcaster
 from evenbeat.node.process.submissions import answer_result_request
 from evenbeat.node.scheduler import Scheduler
@@ -47,9 +47,6 @@ from evenbeat.wire.requests import (
     SubscribeToEvents,
 )
 
-UNSENT_LIMIT: Final = 4 << 20
-"""Bytes that may wait for a slow event subscriber; with more it is dropped."""
-_READ_SIZE: Final = 4_096
 _log: Final = logging.getLogger("evenbeat.control")
 
 _request_decoder: Final = msgspec.json.Decoder(Request)
@@ -150,29 +147,10 @@ class ControlServer:
             while line := await reader.readline():
                 reply = await self._answer(line)
                 if reply is None:
-                    await self._feed(reader, writer)
+                    await self._hub.feed(reader, writer)
                     return
                 writer.write(msgspec.json.encode(reply) + b"\n")
                 await writer.drain()
-
-    async def _feed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Stream events on this connection until the subscriber closes it or reads too slowly."""
-        transport = writer.transport
-
-        def send(line: bytes) -> bool:
-            if transport.get_write_buffer_size() > UNSENT_LIMIT:
-                _log.warning("dropped a slow event subscriber: it did not keep up", extra={"action": "watcher_dropped"})
-                transport.abort()
-            else:
-                writer.write(line)
-            return not transport.is_closing()
-
-        self._hub.watch(send)
-        try:
-            while await reader.read(_READ_SIZE):
-                pass
-        finally:
-            self._hub.leave(send)
 
     async def _answer(self, line: bytes) -> Reply | None:
         """The reply to one line; None for a subscription to events."""
@@ -180,7 +158,7 @@ class ControlServer:
             return await self.reply_to(_request_decoder.decode(line))
         except HeldByOtherNode as e:
             assert self.node.others is not None
-            return await self.node.others.forward(e.number, _request_decoder.decode(line))
+            return await self.node.others.requests.forward(e.number, _request_decoder.decode(line))
         except (Invalid, msgspec.ValidationError, msgspec.DecodeError) as e:
             return Reply(problem=str(e), kind="invalid")
         except StoreError as e:
@@ -274,15 +252,16 @@ class ControlServer:
         admin, node = self.node.admin, self.node
         noted = not request.is_passed_on
         entries = await asyncio.to_thread(admin.select_forced, request.names, request.who, request.only, noted=noted)
+        node.apply_changes()  # one of them may have just been created
         here = [entry for entry in entries if node.tasks.row(entry.number) is not None]
         ends: list[asyncio.Future[Finish]] = []
         for entry in here if request.wait else []:
             ends.append(asyncio.get_running_loop().create_future())
             self._waiting.setdefault(entry.number, []).append(_RunWaiter(ends[-1], node.turns.token))
-        waiting = node.force(here, request.named)
+        waiting = node.live.force(here, request.named)
         await node.outbox.wait_committed()
         away = [entry for entry in entries if entry not in here]
-        elsewhere = [] if node.others is None else await node.others.forward_force(away, request)
+        elsewhere = [] if node.others is None else await node.others.requests.forward_force(away, request)
         finishes = await asyncio.gather(*ends)
         return Reply(
             ended=[

@@ -1,6 +1,7 @@
 """Gathers the events of a live node and sends them to its subscribers; without any it costs next to nothing."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -10,7 +11,7 @@ from evenbeat.admin.task_admin import LiveChange
 from evenbeat.core.task import Flag
 from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.node.answers.task_state import next_run_time
-from evenbeat.node.loop.turn import PendingRun
+from evenbeat.node.loop.pending_run import PendingRun
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.words import first_line
 from evenbeat.store.contract import NEVER, Finish
@@ -25,8 +26,12 @@ MAX_EVENTS_PER_MESSAGE: Final = 5_000
 GATHER_SECONDS: Final = 0.1
 """Seconds in which events are gathered for one message."""
 STATUS_INTERVAL: Final = 1.0
+UNSENT_LIMIT: Final = 4 << 20
+"""Bytes that may wait for a slow subscriber; with more it is dropped."""
+_READ_SIZE: Final = 4_096
 _FIRST_LINE_SEARCH_LIMIT: Final = 1_000
 """Characters of an output in which its first line is looked for."""
+_log: Final = logging.getLogger("evenbeat.control")
 
 EventSink = Callable[[bytes], bool]
 """Takes a line and does not wait; False if the subscriber has fallen behind and is to be dropped."""
@@ -57,11 +62,30 @@ class EventBroadcaster:
         self._gathering: asyncio.TimerHandle | None = None
         self._status: asyncio.TimerHandle | None = None
         node.turns.on_finished.append(self._finished)
-        node.turns.on_submitted.append(self._finished)
+        node.turns.passive.on_submitted.append(self._finished)
         node.on_change.append(self._changed)
         if self._relay is not None:
             self._relay.on_events = self._happened_elsewhere
             self._each_second()
+
+    async def feed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send events on a connection until the subscriber closes it or reads too slowly."""
+        transport = writer.transport
+
+        def send(line: bytes) -> bool:
+            if transport.get_write_buffer_size() > UNSENT_LIMIT:
+                _log.warning("dropped a slow event subscriber: it did not keep up", extra={"action": "watcher_dropped"})
+                transport.abort()
+            else:
+                writer.write(line)
+            return not transport.is_closing()
+
+        self.watch(send)
+        try:
+            while await reader.read(_READ_SIZE):
+                pass
+        finally:
+            self.leave(send)
 
     def watch(self, sink: EventSink) -> None:
         """Add a subscriber. Its first message comes at once: the status, and the number of the last event."""
@@ -144,7 +168,7 @@ class EventBroadcaster:
         row = self._node.tasks.row(run.number)
         is_check = row is not None and self._node.tasks.columns.flags[row] & int(Flag.CHECK)
         return RunEvent(
-            self._node.turns.name_of(run),
+            self._node.tasks.name_of(run.number, run.name),
             Instant(run.nominal),
             RunKind(run.kind),
             Instant(finish.started),

@@ -12,7 +12,7 @@ from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.api_process import ApiProcess
 from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.node.process.files_at_start import apply_node_files
-from evenbeat.node.process.run_node import serve
+from evenbeat.node.process.run_node import serving
 from evenbeat.node.process.worker_beside import CompanionProcess
 from evenbeat.node.scheduler import CHANGES_AT_ONCE, Scheduler
 from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
@@ -54,7 +54,8 @@ async def run_cluster_node(
             async with _companion_worker(where, options, pass_env) if worker else nullcontext():
                 control = ControlServer(node, path)
                 membership.requests.perform = control.reply_to
-                await serve(control, api, ready, signals=signals)
+                async with serving(control, api, ready, signals=signals) as on_up:
+                    await node.run(on_up)
     finally:
         await asyncio.to_thread(store.close)
     return node

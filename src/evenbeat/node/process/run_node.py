@@ -5,16 +5,16 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import BadFileError, Durability
 from evenbeat.load.pause_gc import without_garbage_collection
 from evenbeat.model import Invalid
-from evenbeat.node.loop.clock import Clock
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.api_process import ApiProcess
 from evenbeat.node.process.control_socket import ControlServer
@@ -92,7 +92,8 @@ async def run_node(
                     ready(node)
 
                 control = ControlServer(node, socket_path(database))
-                await serve(control, api, up, signals=signals, look=ownership.look)
+                async with serving(control, api, up, signals=signals, look=ownership.look) as on_up:
+                    await node.run(on_up)
             finally:
                 store.close()
     return node
@@ -137,34 +138,38 @@ async def run_node_in_process(
             ready(node)
 
         with ApiProcess("", None) as api:
-            await serve(control, api, up, signals=signals)
+            async with serving(control, api, up, signals=signals) as on_up:
+                await node.run(on_up)
     finally:
         inside.detach()
     return node
 
 
-async def serve(
+@asynccontextmanager
+async def serving(
     control: ControlServer,
     api: ApiProcess,
     ready: Callable[[Scheduler], None],
     *,
     signals: bool,
     look: Callable[[], None] = lambda: None,
-) -> None:
-    """Run a scheduler, its control socket and its API process until it is stopped; `look` is called every second."""
-    node = control.node
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """While a scheduler runs: its signals, its control socket and its API process. Yields what it awaits once it is up.
+
+    `ready` is called when everything is up, `look` every second from then on.
+    """
     looking: list[asyncio.Task[None]] = []
     if signals:
-        _install_signal_handlers(node)
+        _install_signal_handlers(control.node)
 
-    async def up() -> None:
+    async def on_up() -> None:
         await control.open()
         looking.append(asyncio.create_task(_keep_reachable(control, look)))
         api.start()
-        ready(node)
+        ready(control.node)
 
     try:
-        await node.run(up)
+        yield on_up
     finally:
         for task in looking:
             task.cancel()

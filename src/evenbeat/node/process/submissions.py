@@ -22,7 +22,7 @@ from evenbeat.wire.requests import (
 )
 
 _STATE_OF_SIGNAL: Final = {HeartbeatSignal.SUCCESS: State.OK, HeartbeatSignal.FAIL: State.CRITICAL}
-_log: Final = logging.getLogger("evenbeat.told")
+_log: Final = logging.getLogger("evenbeat.node")
 
 
 async def answer_result_request(
@@ -52,17 +52,19 @@ async def _submit_result(node: Scheduler, request: SubmitResult) -> Reply:
     now, c = node.clock.now(), node.tasks.columns
     name = node.tasks.names.name(row)
     if not c.flags[row] & int(Flag.CHECK):
-        raise Conflict(f"{name!r} is a task and no check: it has no results that could be told")
+        raise Conflict(f"{name!r} is a task and no check: it takes no results")
     at = time_of_result(request.at, now)
     before = node.turns.passive.good_until(row)
     output = join_perfdata(request.output, request.perfdata)
-    told = node.turns.passive.submit(row, request.status, output, at, now, request.ttl)
+    submitted = node.turns.passive.submit(row, request.status, output, at, now, request.ttl)
     good_until = node.turns.passive.good_until(row)
     if good_until != before:
         await _store_times(node, name, GOOD_UNTIL_PREFIX, *good_until or ())
-    reply = await _accepted_reply(node, name, told)
+    reply = await _accepted_reply(node, name, submitted)
     await _note_submitter(node, name, Submitter(request.who, request.source))
-    _log.debug("%s told %s", request.who, name, extra={"action": "told", "task": name, "who": request.who})
+    _log.debug(
+        "%s submitted a result of %s", request.who, name, extra={"action": "told", "task": name, "who": request.who}
+    )
     return reply
 
 
@@ -75,11 +77,11 @@ async def _note_submitter(node: Scheduler, name: str, submitter: Submitter) -> N
             _log.warning("the audit cannot be written: %s", e, extra={"action": "audit_failed"})
 
 
-async def _accepted_reply(node: Scheduler, name: str, told: SubmittedResult) -> Reply:
+async def _accepted_reply(node: Scheduler, name: str, submitted: SubmittedResult) -> Reply:
     node.turns.plan_turn_soon()
     await node.outbox.wait_committed()
-    is_newest = told.made is not None
-    return Reply(taken=AcceptedResult(name, State(told.state), told.hard, told.attempt, is_newest))
+    is_newest = submitted.made is not None
+    return Reply(taken=AcceptedResult(name, State(submitted.state), submitted.hard, submitted.attempt, is_newest))
 
 
 async def _find_row(node: Scheduler, name_or_id: str) -> int:
@@ -117,8 +119,8 @@ async def _receive_heartbeat(node: Scheduler, request: SendHeartbeat) -> Reply:
         node.turns.plan_turn_soon()
         return Reply()
     had_begun = row in passive.begun_rows
-    told = passive.end(row, _STATE_OF_SIGNAL[request.signal], request.output[:OUTPUT_LIMIT], now)
-    reply = await _accepted_reply(node, name, told)
+    submitted = passive.end(row, _STATE_OF_SIGNAL[request.signal], request.output[:OUTPUT_LIMIT], now)
+    reply = await _accepted_reply(node, name, submitted)
     await _note_submitter(node, name, Submitter("heartbeat", request.source))
     # Only now: the next node must know of the begin if this one dies before. The sender may have begun again by now.
     if had_begun and row not in passive.begun_rows:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.queue.local.async_function_host import AsyncHostSupervisor
-from evenbeat.queue.local.function_host_pool import SyncHosts
 from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.queue.local.suspect_workers import IsolatedExecutors
+from evenbeat.queue.local.sync_function_hosts import SyncHosts
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import HostEnvironment, RunResult, RunSpec
 

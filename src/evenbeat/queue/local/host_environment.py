@@ -7,7 +7,6 @@ output, and the node trusts only what it reports about its own runs.
 import logging
 import os
 import pwd
-import signal
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -104,7 +103,9 @@ class HostLauncher:
                 case _:
                     others += 1
                     trusted.append(message)
-        return trusted if self._is_within_limit(worker, others) else []
+        if self._is_within_limit(worker, others):
+            return trusted
+        return [message for message in trusted if isinstance(message, ResultsFrame)]
 
     def _is_within_limit(self, worker: WorkerHandle, others: int) -> bool:
         """Kill a host that floods the node with messages other than results."""
@@ -114,7 +115,7 @@ class HostLauncher:
             return True
         extra = {"action": "host_ended", "worker": worker.pid}
         _log.warning("a function host of user %s is ended: it floods the node", self._environment.user, extra=extra)
-        worker.signal(signal.SIGKILL)
+        worker.distrust()
         return False
 
 

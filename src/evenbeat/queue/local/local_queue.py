@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import Outcome
 from evenbeat.queue.local.command_workers import CommandWorkers
 from evenbeat.queue.local.function_hosts import FunctionHosts
@@ -284,7 +285,7 @@ class LocalQueue:
             self._take_results(left)
 
     def _now(self) -> int:
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000 + self._offset
+        return boot_time() + self._offset
 
     def _take_results(self, results: list[RunResult]) -> None:
         self._pending.difference_update([result.token for result in results])

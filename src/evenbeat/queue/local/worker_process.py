@@ -62,7 +62,7 @@ class WorkerHandle:
         self.reported_running: dict[int, int] = {}
         """Tokens and start times of runs that are known to last: they cost next to nothing."""
         self.is_ready = False
-        """Until then it has started none of its runs."""
+        """Until then it has started none of its runs. True as well once `distrust` was called."""
         self.is_gone = False
         """It has ended. It is replaced when nothing that it started is left."""
         self.cleanup_problem = ""
@@ -163,6 +163,15 @@ class WorkerHandle:
         """Send it to the process alone, not to what it has started."""
         self._process.signal(number)
 
+    def distrust(self) -> None:
+        """Kill a process that sends what it should not.
+
+        What it sent last is dropped, perhaps with the message that it is ready. So the run at the head of its queue
+        counts as started, and is not given to another process.
+        """
+        self.is_ready = True
+        self.signal(signal.SIGKILL)
+
     def close(self) -> None:
         """Tell it to end: it kills its runs first."""
         with suppress(OSError):
@@ -196,7 +205,7 @@ class WorkerHandle:
         try:
             messages = worker_frames.decode_node_frames(self._frames.split(data))
         except ValueError:
-            self.signal(signal.SIGKILL)  # a process that sends nonsense cannot be trusted with runs
+            self.distrust()
             return False
         if messages:
             try:
@@ -205,7 +214,7 @@ class WorkerHandle:
                 # We do not know which of its runs were handled. When it has ended, the rest of them are.
                 message = "messages of worker process %d could not be handled"
                 _log.exception(message, self.pid, extra={"action": "failed"})
-                self.signal(signal.SIGKILL)
+                self.distrust()
                 return False
         return True
 

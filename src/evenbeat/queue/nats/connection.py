@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,11 +26,6 @@ _REQUEST_TIMEOUT: Final = 3.0
 _STATUS: Final = "Status"
 NO_RESPONDERS: Final = "503"
 _log: Final = logging.getLogger("evenbeat.queue")
-
-
-def boot_time() -> int:
-    """Microseconds of the clock that is never set and does not stop when the machine sleeps."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
 
 
 async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -14,14 +14,15 @@ import msgspec
 from msgspec import Struct
 from nats.aio.msg import Msg
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import run_lease
 from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.batches import HandedOverRun
-from evenbeat.queue.nats.connection import NatsConnection, boot_time, end_tasks
+from evenbeat.queue.nats.connection import NatsConnection, end_tasks
+from evenbeat.queue.nats.handed_over_runs import HandedOverRuns
 from evenbeat.queue.nats.known_workers import WorkerRegistry
-from evenbeat.queue.nats.permissions import HandedOverRuns
 from evenbeat.queue.nats.publishing import OfferPublisher
 from evenbeat.wire.cluster_messages import (
     DEFAULT_POOL,

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import SECOND
 from evenbeat.queue.nats.address import QueueAddress
-from evenbeat.queue.nats.connection import NatsConnection, boot_time
+from evenbeat.queue.nats.connection import NatsConnection
 from evenbeat.queue.nats.held_runs import HeldRun
 from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, RunReport, encode_message
 

@@ -20,12 +20,13 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from evenbeat.child_processes.leftovers import end_leftovers
+from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.local.local_queue import DEFAULT_HOSTS, LocalQueue
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.cluster_clock import ClusterClock
-from evenbeat.queue.nats.connection import NatsConnection, boot_time, end_tasks
+from evenbeat.queue.nats.connection import NatsConnection, end_tasks
 from evenbeat.queue.nats.fetch import RunOfferFetcher
 from evenbeat.queue.nats.held_runs import ACK_TERMINATE, FetchedMessages, HeldRun
 from evenbeat.queue.nats.reports import RunReporter
@@ -85,14 +86,11 @@ class WorkerOptions(Struct, frozen=True):
     """A folder of this user, the same at every start, with the records of worker processes: see `leftovers`."""
 
 
-class _PendingRequest:
+class _PendingRequest(Struct):
     """A StartRequest that is not answered for all of its runs."""
 
-    __slots__ = ("is_for_all", "runs")
-
-    def __init__(self, runs: dict[int, HeldRun]) -> None:
-        self.runs = runs
-        self.is_for_all = False
+    runs: dict[int, HeldRun]
+    is_for_all: bool = False
 
 
 class ClusterWorker:
@@ -168,7 +166,9 @@ class ClusterWorker:
 
     async def start(self) -> None:
         """Start the worker processes, then connect, however long it takes."""
-        await asyncio.to_thread(_end_leftovers_of_workers, self._options.records)
+        if self._options.records is not None:
+            # What dead workers of this user on this machine have left, whichever queue they served.
+            await asyncio.to_thread(end_leftovers, self._options.records.glob("worker-*.workers"))
         self._local_queue.start()
         await self._connection.start()
         self._tasks = [asyncio.create_task(self._check_regularly())]
@@ -499,9 +499,3 @@ class ClusterWorker:
             problem=self._local_queue.problem,
         )
         self._connection.send(self._address.nodes, encode_message(status))
-
-
-def _end_leftovers_of_workers(folder: Path | None) -> None:
-    """End what dead workers of this user on this machine have left, whichever queue they served."""
-    if folder is not None:
-        end_leftovers(folder.glob("worker-*.workers"))

@@ -77,7 +77,7 @@ class PostgresClusterStore(PostgresBase):
             notify(connection, "partitions")
             return epoch
 
-        epoch = self._change(work)
+        epoch = self._writers.transaction(work)
         self._held = SessionLease(node, epoch)
         self._confirmed.begin(self._held)
         return epoch
@@ -103,7 +103,8 @@ class PostgresClusterStore(PostgresBase):
         assert known is not None
         asked = time.monotonic()
         hints: list[tuple[str, Parameters]] = [(query("notify"), ("shares",))] if is_hint else []
-        ((forgotten,),), renewed, seen, ((now, before),), *_ = self._change_idempotent(
+        ((forgotten,),), renewed, seen, ((now, before),), *_ = self._writers.repeatable(
+            held,
             (query("has_forgotten"), known[1]),
             (query("renew"), (lease, about, *held)),
             (query("view"), ()),
@@ -117,7 +118,7 @@ class PostgresClusterStore(PostgresBase):
         self._confirmed.renewed(held, renewed[0][0], asked)
         if now != before:
             # This node has lost nothing; but other nodes may have, and their partitions may come here.
-            self._change(self._notice_promotion)
+            self._writers.transaction(self._notice_promotion)
         return _view(seen)
 
     def view(self) -> ClusterSnapshot:
@@ -140,13 +141,13 @@ class PostgresClusterStore(PostgresBase):
             if not self._readers.all(query("is_lease_expired"), (node, epoch))[0][0]:
                 return False
             try:
-                return self._change(work)
+                return self._writers.transaction(work)
             except StoreError as e:
                 if not isinstance(e.__cause__, psycopg.errors.LockNotAvailable):
                     raise
                 # Stopped, or cut off, in the middle of a transaction: it would keep its lock for as long as it likes.
                 self._readers.all(query("end_recording"), (node,))
-        return self._change(work)
+        return self._writers.transaction(work)
 
     def take(self, partitions: Sequence[int]) -> TakenPartitions:
         """Take those of these partitions that no node holds."""
@@ -169,7 +170,7 @@ class PostgresClusterStore(PostgresBase):
                 taken, [partition for partition, new in found if new], fence, shares, silent, quiet_until
             )
 
-        return self._change(work, held)
+        return self._writers.transaction(work, held)
 
     def release(
         self,
@@ -190,7 +191,7 @@ class PostgresClusterStore(PostgresBase):
                 connection.execute(query("set_settings"), ([_silence(p) for p in silent], texts))
             notify(connection, "partitions")
 
-        self._change(work, held)
+        self._writers.transaction(work, held)
 
     def retake(self, tokens: Sequence[int]) -> None:
         """Runs that were untaken are handed to workers again, so they no longer count as untaken."""
@@ -198,7 +199,7 @@ class PostgresClusterStore(PostgresBase):
         def work(connection: Connection) -> None:
             connection.execute(query("mark_untaken"), (False, list(tokens)))
 
-        self._change(work, self._require_lease())
+        self._writers.transaction(work, self._require_lease())
 
     def may_leave(self) -> bool:
         """Announce that this node is about to leave, unless no other node stays; whether it did."""
@@ -211,7 +212,7 @@ class PostgresClusterStore(PostgresBase):
                 raise LeaseLost(f"{self._address}: the lease of {held.node} was taken away")
             return bool(found[0])
 
-        return self._change(work)
+        return self._writers.transaction(work)
 
     def leave(self) -> None:
         """Release everything, and give the lease back. Batches recorded after this are refused."""
@@ -223,7 +224,7 @@ class PostgresClusterStore(PostgresBase):
                 _forget(connection, held.node)
                 notify(connection, "partitions")
 
-        self._change(work)
+        self._writers.transaction(work)
 
     def set_share(self, key: str, limit: int, decide: Callable[[int], int], running: int = 0) -> int:
         """Set the share of a limit that this node has; never more than the others leave."""
@@ -248,7 +249,7 @@ class PostgresClusterStore(PostgresBase):
                 notify(connection, "shares")  # other nodes may wait for it
             return share
 
-        return self._change(work, held)
+        return self._writers.transaction(work, held)
 
     # The tasks of some partitions
 
@@ -296,7 +297,7 @@ class PostgresClusterStore(PostgresBase):
             notify(connection, "orders")
             return id_
 
-        return self._change(work)
+        return self._writers.transaction(work)
 
     def take_requests(self, partitions: Sequence[int]) -> list[ForwardedRequest]:
         """Take the requests for these partitions that no node has taken, oldest first."""
@@ -309,7 +310,7 @@ class PostgresClusterStore(PostgresBase):
             found = sorted(connection.execute(query("take_requests"), asked).fetchall())
             return [ForwardedRequest(id_, task, bytes(request)) for id_, task, request in found]
 
-        return self._change(work, self._require_lease())
+        return self._writers.transaction(work, self._require_lease())
 
     def return_request(self, id_: int) -> None:
         """Leave a request that was taken to another node."""
@@ -318,7 +319,7 @@ class PostgresClusterStore(PostgresBase):
             connection.execute(query("return_request"), (id_,))
             notify(connection, "orders")
 
-        self._change(work)
+        self._writers.transaction(work)
 
     def answer(self, id_: int, reply: bytes) -> None:
         """Store the answer to a request."""
@@ -328,7 +329,7 @@ class PostgresClusterStore(PostgresBase):
             connection.execute(query("answer"), (reply, id_))
             notify(connection, "answers")
 
-        self._change(work)
+        self._writers.transaction(work)
 
     def reply(self, id_: int) -> bytes | None:
         """Fetch and delete the answer to a request; None if there is none yet."""
@@ -340,7 +341,7 @@ class PostgresClusterStore(PostgresBase):
         # Most calls come before the answer, and need no transaction.
         if not self._readers.all(query("is_answered"), (id_,))[0][0]:
             return None
-        return self._change(work)
+        return self._writers.transaction(work)
 
     def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
         """Call `heard`, on a thread of the store, with what has changed. Return a function that ends this."""

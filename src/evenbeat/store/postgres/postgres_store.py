@@ -30,6 +30,7 @@ from evenbeat.store.contract import (
     WithdrawnTasks,
 )
 from evenbeat.store.postgres import problem_changes, rows, task_changes
+from evenbeat.store.postgres.batch_recorder import LeasedBatches
 from evenbeat.store.postgres.cluster import PostgresClusterStore
 from evenbeat.store.postgres.filters import problem_conditions, sql_conditions
 from evenbeat.store.postgres.retention import prune_history
@@ -53,7 +54,7 @@ class PostgresStore(PostgresClusterStore):
     # Tasks
 
     def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
-        return self._change(lambda connection: task_changes.create(connection, tasks, owner, now, who))
+        return self._writers.transaction(lambda connection: task_changes.create(connection, tasks, owner, now, who))
 
     def update(
         self,
@@ -63,10 +64,12 @@ class PostgresStore(PostgresClusterStore):
         version: int | None = None,
         owner: str | None = None,
     ) -> list[Entry]:
-        return self._change(lambda connection: task_changes.update(connection, changes, now, who, version, owner))
+        return self._writers.transaction(
+            lambda connection: task_changes.update(connection, changes, now, who, version, owner)
+        )
 
     def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
-        self._change(lambda connection: task_changes.remove(connection, numbers, now, who))
+        self._writers.transaction(lambda connection: task_changes.remove(connection, numbers, now, who))
 
     def find(self, name_or_id: str) -> Entry | None:
         return next(map(rows.entry, self._readers.all(query("find_task"), {"asked": name_or_id})), None)
@@ -113,7 +116,9 @@ class PostgresStore(PostgresClusterStore):
         who: str = "",
         past: Sequence[PastDefinition] = (),
     ) -> None:
-        self._change(lambda connection: task_changes.set_periods(connection, periods, owner, now, who, past))
+        self._writers.transaction(
+            lambda connection: task_changes.set_periods(connection, periods, owner, now, who, past)
+        )
 
     def setting(self, key: str) -> str | None:
         return next((from_text(value) for (value,) in self._readers.all(query("setting"), (key,))), None)
@@ -122,7 +127,7 @@ class PostgresStore(PostgresClusterStore):
         return {from_text(key): from_text(value) for key, value in self._readers.all(query("settings"), (prefix,))}
 
     def set_settings(self, settings: Mapping[str, str | None]) -> None:
-        self._change(lambda connection: task_changes.set_settings(connection, settings))
+        self._writers.transaction(lambda connection: task_changes.set_settings(connection, settings))
 
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         if name is None:
@@ -135,7 +140,7 @@ class PostgresStore(PostgresClusterStore):
 
     def note(self, changes: Iterable[Change]) -> None:
         noted = list(changes)
-        self._change(lambda connection: task_changes.note(connection, noted))
+        self._writers.transaction(lambda connection: task_changes.note(connection, noted))
 
     # Progress of tasks, and their runs
 
@@ -146,7 +151,7 @@ class PostgresStore(PostgresClusterStore):
         return map(past_definition, self._readers.many(fill_in("past_definitions", ":filter", "true")))
 
     def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
-        return self._record().submit(batches)
+        return self._record().changes.submit(LeasedBatches(batches, self._held))
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
         return {task: bytes(cursor) for task, cursor in self._readers.all(query("cursors"), (list(numbers),))}
@@ -196,20 +201,24 @@ class PostgresStore(PostgresClusterStore):
         return [
             number
             for some in in_parts(ids)
-            for number in self._change(partial(problem_changes.acknowledge, ids=some, ack=ack, now=now, who=who))
+            for number in self._writers.transaction(
+                partial(problem_changes.acknowledge, ids=some, ack=ack, now=now, who=who)
+            )
         ]
 
     def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
         return [
             number
             for some in in_parts(ids)
-            for number in self._change(partial(problem_changes.comment, ids=some, text=text, now=now, who=who))
+            for number in self._writers.transaction(
+                partial(problem_changes.comment, ids=some, text=text, now=now, who=who)
+            )
         ]
 
     # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
-        with self._session() as session:
+        with self._writers.one() as session:
             return prune_history(session, now, now - keep, self._plain_runs)
 
     def backup(self, path: Path) -> None:

@@ -1,14 +1,17 @@
-"""A connection that writes, reconnects after a loss, and then finds out whether its last transaction was committed."""
+"""Connections that write. Each reconnects after a loss, and finds out whether its last transaction was committed."""
 
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeVar
 
 import psycopg
 
 from evenbeat.store.cluster_contract import CommitsForgotten
+from evenbeat.store.common.rows import Parameters, Row
 from evenbeat.store.contract import StoreError
 from evenbeat.store.postgres.connect import LOCK_TIMEOUT, Connection, PostgresAddress, is_lost
 from evenbeat.store.postgres.statements import query
@@ -21,6 +24,8 @@ RECOVERY_TIMEOUT: Final = 10.0
 _AGAIN: Final = 0.1
 """Seconds between two attempts to reach it."""
 _TRIES: Final = 3
+_SESSIONS_KEPT: Final = 3
+"""Idle sessions that are kept for the next change."""
 _IDLE: Final = psycopg.pq.TransactionStatus.IDLE
 
 
@@ -227,3 +232,69 @@ class WriteSession:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+class WriteSessions:
+    """As many sessions as there are changes at the same time, so that a long change does not delay others."""
+
+    def __init__(self, address: PostgresAddress, confirmed: ConfirmedCommits, *, read_only: bool) -> None:
+        self._address = address
+        self._confirmed = confirmed
+        self._read_only = read_only
+        self._idle: deque[WriteSession] = deque()
+        self._is_closed = False
+
+    def transaction(self, work: WriteWork[T], held: SessionLease | None = None) -> T:
+        """Make a change in the calling thread; it is committed when this returns."""
+        with self.one() as session:
+            return session.transaction(work, held)
+
+    def repeatable(self, held: SessionLease, *asked: tuple[str, Parameters]) -> list[list[Row]]:
+        """Make changes that may be made twice, in one round trip and one transaction."""
+        with self.one() as session:
+            is_second = False
+            while True:
+                connection = session.connection()
+                try:
+                    session.name_connection(held)  # the server waits without a limit for the rest of a pipeline
+                    with connection.pipeline():
+                        cursors = [connection.execute(statement, values) for statement, values in asked]
+                    return [cursor.fetchall() for cursor in cursors]
+                except psycopg.Error as e:
+                    session.recover(e)
+                    if is_second or not is_lost(e):
+                        raise self._address.explain(e) from e
+                    is_second = True
+
+    @contextmanager
+    def one(self) -> Iterator[WriteSession]:
+        """A session that no other thread uses meanwhile."""
+        if self._read_only:
+            raise StoreError(f"{self._address}: opened only to read")
+        if self._is_closed:
+            raise StoreError(f"{self._address}: the store is closed")
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            session = WriteSession(self._address, self._confirmed)
+        try:
+            yield session
+        finally:
+            self._give_back(session)
+
+    def _give_back(self, session: WriteSession) -> None:
+        if len(self._idle) < _SESSIONS_KEPT:
+            self._idle.append(session)
+        else:
+            session.drop()
+        if self._is_closed:
+            self._drop_idle()
+
+    def close(self) -> None:
+        """Close all connections; those in use are closed when they are given back."""
+        self._is_closed = True
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().drop()

@@ -75,7 +75,7 @@ class CheckpointStamps:
         """
         self._path = path
         self._lock = threading.Lock()
-        self._known: list[str | None] = []
+        self.known: list[str | None] = []
         """Stamps that the main file may have: the one that it is known to have, and those issued since."""
         self._committed = ""
         self._under_way = 0
@@ -83,7 +83,7 @@ class CheckpointStamps:
         self._is_known = log_was_empty
         if log_was_empty:
             try:
-                self._known += [self._read(), _stamp_in(connection)]
+                self.known += [self._read(), _stamp_in(connection)]
             except (sqlite3.Error, UnicodeDecodeError):
                 self._is_known = False  # known after the next complete checkpoint; damage is found elsewhere
 
@@ -91,7 +91,7 @@ class CheckpointStamps:
         """Commit a new stamp, before a checkpoint."""
         stamp = token_hex(8)
         with self._lock:
-            self._known.append(stamp)
+            self.known.append(stamp)
         writer.execute(query("set_setting"), (_STAMP, stamp))
         with self._lock:
             self._committed = stamp
@@ -102,7 +102,7 @@ class CheckpointStamps:
             return 0
         with self._lock:
             self._under_way += 1
-            committed = self._committed  # not the latest stamp in `_known`: its commit may be under way
+            committed = self._committed  # not the latest stamp in `known`: its commit may be under way
         is_whole = False
         try:
             _, pages, moved = connection.execute(statement).fetchone()
@@ -112,9 +112,9 @@ class CheckpointStamps:
                 self._under_way -= 1
                 self._moves += 1
                 # A checkpoint held up by a reader leaves out pages that changed since: the main file is inconsistent.
-                self._is_known = is_whole and committed in self._known
+                self._is_known = is_whole and committed in self.known
                 if self._is_known:
-                    self._known = self._known[self._known.index(committed) :]
+                    self.known = self.known[self.known.index(committed) :]
         return int(pages)
 
     def moves(self) -> int | None:
@@ -125,7 +125,7 @@ class CheckpointStamps:
     def problem(self) -> DatabaseDamaged | None:
         """What is wrong with the main file according to its stamp. Not to be called during a checkpoint."""
         with self._lock:
-            known = list(self._known) if self._is_known else None
+            known = list(self.known) if self._is_known else None
             moves = self._moves
         if known is None:
             return None

@@ -90,7 +90,7 @@ class SqliteStore:
 
     def reopen(self, durability: Literal["normal", "full"]) -> None:
         """New connections with this durability, before the file is inspected; the old ones give back their memory."""
-        self._write().close()
+        self.writer.close()
         self._close_readers()
         self._writer = SqliteWriter(self._path, durability)
 
@@ -193,7 +193,7 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> WithdrawnTasks:
             return frozenset().union(*[record(connection, batch) for batch in batches])
 
-        return self._write().submit(work)
+        return self.writer.changes.submit(work)
 
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
         return dict(self._select(query("cursors"), (as_list(numbers),)))
@@ -314,7 +314,7 @@ class SqliteStore:
         While something is wrong, nothing is written, as nobody would ever read it, and nothing is read, as it may be of
         another file.
         """
-        writer = self._write()
+        writer = self.writer
 
         def found(problem: DatabaseDamaged | None) -> None:
             writer.damage = problem
@@ -342,13 +342,16 @@ class SqliteStore:
 
     # Connections
 
-    def _write(self) -> SqliteWriter:
+    @property
+    def writer(self) -> SqliteWriter:
+        """The thread that makes all changes; raise StoreError if the store was opened only to read."""
         if self._writer is None:
             raise StoreError(f"{self._path}: opened only to read; changes go through the node that owns it")
         return self._writer
 
     def _do(self, work: Work[T]) -> T:
-        return self._write().do(work)
+        made: T = self.writer.changes.submit(work).result()
+        return made
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:

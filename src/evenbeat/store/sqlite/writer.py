@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,7 +21,7 @@ them."""
 
 
 class SqliteWriter:
-    """Takes changes from any thread and makes them in the order in which they came."""
+    """The connection of one file that writes; `changes` takes the changes from any thread."""
 
     def __init__(self, path: Path, durability: str) -> None:
         self._path = path
@@ -41,24 +40,11 @@ class SqliteWriter:
             moving = opened.enter_context(closing(connect_writer(path, durability)))
             self._checkpoints = Checkpointer(moving, self.stamps, None if durability == "full" else self._wal)
             opened.pop_all()  # from now on `close` closes them
-        self._group: GroupWriter[Work[Any], Any] = GroupWriter(path, self._commit, after_commit=self._keep_wal_short)
-
-    @property
-    def commits(self) -> int:
-        """How many transactions there were."""
-        return self._group.commits
-
-    def submit(self, work: Work[T]) -> Future[T]:
-        """The future of a change: done when the change is durable. Raise StoreError after `close`."""
-        return self._group.submit(work)
-
-    def do(self, work: Work[T]) -> T:
-        """Make a change and wait for it."""
-        return self.submit(work).result()
+        self.changes: GroupWriter[Work[Any], Any] = GroupWriter(path, self._commit, after_commit=self._keep_wal_short)
 
     def close(self) -> None:
         """Make everything that was submitted, then stop."""
-        self._group.close()
+        self.changes.close()
         self._checkpoints.close()
         self._connection.close()
 

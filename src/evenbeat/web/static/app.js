@@ -193,7 +193,7 @@ async function followLink() {
 async function askToken() {
   for (;;) {
     const done = await dialog("Sign in", (close) => {
-      const said = h("p", { class: "bad-text", role: "alert" }, refusedLink);
+      const message = h("p", { class: "bad-text", role: "alert" }, refusedLink);
       const field = h("input", {
         type: "password", id: "token", name: "token", autocomplete: "current-password", required: true,
         maxlength: "200", placeholder: "evb_…", spellcheck: "false", autofocus: true,
@@ -204,7 +204,7 @@ async function askToken() {
           await openSession(field.value.trim());
           close(true);
         } catch (problem) {
-          said.textContent = problem.status === 401 ? "This token is not known." : problem.message;
+          message.textContent = problem.status === 401 ? "This token is not known." : problem.message;
           field.select();
         }
       }
@@ -213,7 +213,7 @@ async function askToken() {
         { onsubmit: submit, class: "token-form" },
         h("label", { for: "token" }, "Token"),
         field,
-        said,
+        message,
         h("p", { class: "muted" }, h("code", null, "evenbeat token link"), ", typed on the machine of the node, ",
           "prints a link that signs in. Or enter a token: it is traded for a session cookie, and not kept here."),
         h("div", { class: "dialog-buttons" }, h("button", { type: "submit", class: "primary" }, "Sign in")),

@@ -38,8 +38,8 @@ function stripLabel(runs) {
 /** A bar from 0 to 1, with its own look. */
 export function bar(share, look = "accent", label = "") {
   const part = `${(Math.max(0, Math.min(1, share || 0)) * 100).toFixed(1)}%`;
-  const told = label ? { role: "img", "aria-label": label } : {};
-  return h("span", { class: `bar look-${look}`, vars: { part }, ...told }, h("span"));
+  const role = label ? { role: "img", "aria-label": label } : {};
+  return h("span", { class: `bar look-${look}`, vars: { part }, ...role }, h("span"));
 }
 
 /** Move a bar that is there already. */

@@ -13,8 +13,8 @@ export function readOutput(output) {
   const text = bar < 0 ? first : first.slice(0, bar);
   const body = second < 0 ? long : long.slice(0, second);
   const lines = [bar < 0 ? "" : first.slice(bar + 1), ...(second < 0 ? [] : long.slice(second + 1).split("\n"))];
-  const said = [text.trim(), body.trim()].filter(Boolean).join("\n");
-  return { text: said, perfdata: lines.flatMap(readLine).slice(0, MOST) };
+  const allText = [text.trim(), body.trim()].filter(Boolean).join("\n");
+  return { text: allText, perfdata: lines.flatMap(readLine).slice(0, MOST) };
 }
 
 function readLine(line) {

@@ -67,8 +67,8 @@ export function button(label, work, attributes = {}) {
 
 /** Terms and what they are: facts([["Owner", "ops"], ...]); those without a value are left out. */
 export function facts(pairs) {
-  const told = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return h("dl", { class: "facts" }, told.map(([term, value]) => [h("dt", null, term), h("dd", null, value)]));
+  const present = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", { class: "facts" }, present.map(([term, value]) => [h("dt", null, term), h("dd", null, value)]));
 }
 
 /** The head of a table; names in `numeric` stand over numbers. */
@@ -130,7 +130,7 @@ let announced = 0;
 export function announce(text) {
   if (Date.now() - announced < 3_000) return;
   announced = Date.now();
-  document.getElementById("said").textContent = text;
+  document.getElementById("announcement").textContent = text;
 }
 
 /** A modal dialog; resolves to what `close(value)` was given, or to null when it was left with Escape. */

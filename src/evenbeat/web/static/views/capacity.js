@@ -31,7 +31,7 @@ async function change() {
 
 function row(label, place, path, show) {
   const input = h("input", { type: "number", min: "1", max: "1000000", value: String(place.most), "aria-label": label });
-  const send = (ask, said) => attempt(async () => show(await ask()), said);
+  const send = (ask, announcement) => attempt(async () => show(await ask()), announcement);
   const set = () => send(() => put(path, { most: Number(input.value) }), `${label}: ${input.value}`);
   return h("div", { class: "row" },
     h("bdi", null, label), input,

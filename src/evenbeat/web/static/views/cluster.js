@@ -79,12 +79,12 @@ export function mount(root, _params) {
   }
 
   function showWorries(found) {
-    const told = problemsOf(found);
-    const text = told.join("\n");
+    const problems = problemsOf(found);
+    const text = problems.join("\n");
     if (text === worries) return;
     worries = text;
-    fill(notes, told.map((one) => h("li", { class: "notice" }, badge("warning", one))));
-    if (told.length) announce(told[0]);
+    fill(notes, problems.map((one) => h("li", { class: "notice" }, badge("warning", one))));
+    if (problems.length) announce(problems[0]);
   }
 
   /** Leases count down between two looks: one that is not renewed is seen to end. */
@@ -121,25 +121,25 @@ function showSummary(node, found, alive) {
 
 /** Everything that needs attention, in sentences. */
 function problemsOf(found) {
-  const told = [];
+  const problems = [];
   const heard = found.workers.filter((worker) => !isSilent(worker)).length;
   if (found.unheld.length) {
-    told.push(`${count(found.unheld.length)} partitions are held by no node: their tasks do not run.`);
+    problems.push(`${count(found.unheld.length)} partitions are held by no node: their tasks do not run.`);
   }
   for (const node of found.nodes) {
     const who = `${node.name} ${node.pid}`;
-    if (!node.is_alive) told.push(`The lease of node ${who} has ended: another node takes over what it held.`);
-    else if (node.queue !== "ok") told.push(`Node ${who} cannot use the queue: ${node.queue}`);
-    if (node.is_alive && node.status.store !== "ok") told.push(`The store fails for node ${who}: ${node.status.store}`);
+    if (!node.is_alive) problems.push(`The lease of node ${who} has ended: another node takes over what it held.`);
+    else if (node.queue !== "ok") problems.push(`Node ${who} cannot use the queue: ${node.queue}`);
+    if (node.is_alive && node.status.store !== "ok") problems.push(`The store fails for node ${who}: ${node.status.store}`);
   }
-  if (!heard) told.push("No worker has reported: nothing runs.");
+  if (!heard) problems.push("No worker has reported: nothing runs.");
   for (const [name, pool] of Object.entries(found.pools)) {
     if (pool.without_worker_for === null) continue;
     const waiting = pool.waiting ? `, and ${count(pool.waiting)} ${pool.waiting === 1 ? "run waits" : "runs wait"}` : "";
-    told.push(`Pool ${name} has no worker${waiting}.`);
+    problems.push(`Pool ${name} has no worker${waiting}.`);
   }
-  for (const worker of found.workers.filter(isSilent)) told.push(`Worker ${worker.name} ${worker.pid} is silent.`);
-  return told;
+  for (const worker of found.workers.filter(isSilent)) problems.push(`Worker ${worker.name} ${worker.pid} is silent.`);
+  return problems;
 }
 
 function isSilent(worker) {

@@ -34,8 +34,8 @@ export function partitionMap() {
     holders.forEach((holder, p) => paint(cells[p], p, holder));
     const unheld = holders.filter((holder) => holder === null).length;
     const lines = nodes.filter((one) => one.is_alive).map((one) => [one, one.partition_count]);
-    const told = lines.map(([one, many]) => `${count(many)} ${one.mark.letter}, ${one.name} ${one.pid}`);
-    const label = `${count(total)} partitions: ${[...told, `${count(unheld)} held by no node`].join("; ")}`;
+    const holdings = lines.map(([one, many]) => `${count(many)} ${one.mark.letter}, ${one.name} ${one.pid}`);
+    const label = `${count(total)} partitions: ${[...holdings, `${count(unheld)} held by no node`].join("; ")}`;
     if (grid.getAttribute("aria-label") === label) return;
     grid.setAttribute("aria-label", label);
     fill(legend, lines.map(([one, many]) => h("li", null,

@@ -55,8 +55,8 @@ export function mount(root, { name }) {
     try {
       task = await get(taskPath(name), {}, { signal });
     } catch (problem) {
-      const told = problem.status === 404 ? { title: "Not found", message: "There is no task with this name." } : problem;
-      if (!signal.aborted) fill(trouble, failure(told, again));
+      const reason = problem.status === 404 ? { title: "Not found", message: "There is no task with this name." } : problem;
+      if (!signal.aborted) fill(trouble, failure(reason, again));
       return;
     }
     fill(trouble);

@@ -94,11 +94,11 @@ function runRow(run, longest, open) {
     h("td", { class: "numeric" }, run.ended ? lastedWords(took(run)) : "…"),
     h("td", { class: "took" }, run.ended ? bar(took(run) / longest, look) : null),
     h("td", { class: "numeric" }, late === null ? "" : lastedWords(late)),
-    h("td", { class: "said" }, saidBy(run, id, open)));
+    h("td", { class: "run-output" }, outputOf(run, id, open)));
 }
 
 /** One line as it is; more behind it, to be opened, and `open` knows which are. */
-function saidBy(run, id, open) {
+function outputOf(run, id, open) {
   const text = (run.output ?? "").trim();
   if (!text.includes("\n") && text.length <= 200) return h("bdi", { class: "output-line" }, text);
   const toggled = (event) => (event.target.open ? open.add(id) : open.delete(id));
@@ -113,6 +113,6 @@ function skipRow(skip) {
   return h("tr", { class: "skip" },
     h("td", { title: `from ${wholeWords(skip.first)} to ${wholeWords(skip.last)}` }, clockWords(skip.last)),
     h("td", null, badge("skipped", what)),
-    h("td", { colspan: "4", class: "said" },
+    h("td", { colspan: "4", class: "run-output" },
       `${range}${reason}`, reason === skip.reason ? null : h("span", { class: "muted" }, ` (${skip.reason})`)));
 }

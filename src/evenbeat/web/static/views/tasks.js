@@ -121,8 +121,8 @@ export function mount(root, { query }) {
   }, TYPING, signal);
 
   function changed() {
-    const said = new URLSearchParams(Object.entries(only).filter(([, value]) => value));
-    history.replaceState(null, "", `#/tasks${said.size ? `?${said}` : ""}`);
+    const searched = new URLSearchParams(Object.entries(only).filter(([, value]) => value));
+    history.replaceState(null, "", `#/tasks${searched.size ? `?${searched}` : ""}`);
     trail.tasks = location.hash;
     bulk.selection.clear();
     search();

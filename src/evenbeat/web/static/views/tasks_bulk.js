@@ -15,18 +15,18 @@ const ACTIONS = [
 /** The bar of actions and its selection. `filter()` is what is searched for, `total()` how many that finds. */
 export function bulkBar({ filter, total, done, signal }) {
   const selection = createSelection();
-  const said = h("span", { class: "chosen-count", role: "status" });
+  const chosenCount = h("span", { class: "chosen-count", role: "status" });
   const everything = button("", () => selection.everything(), { class: "quiet" });
   const buttons = ACTIONS.filter(({ role }) => can(role)).map((entry) =>
     button(entry.verb, () => act(entry), { class: entry.dangerous ? "danger" : "" }));
   const node = h("div", { class: "bulk", role: "toolbar", "aria-label": "Selected tasks", hidden: true },
-    said, everything, h("span", { class: "push" }), buttons,
+    chosenCount, everything, h("span", { class: "push" }), buttons,
     button("Clear", () => selection.clear(), { class: "quiet" }));
 
   function refresh() {
     const chosen = selection.isEverything() ? total() : selection.size();
     node.hidden = !chosen;
-    say(said, selection.isEverything() ? `All ${count(chosen)} that match` : `${count(chosen)} selected`);
+    say(chosenCount, selection.isEverything() ? `All ${count(chosen)} that match` : `${count(chosen)} selected`);
     everything.hidden = selection.isEverything() || total() === null || total() <= selection.size();
     say(everything, `Select all ${count(total())} that match`);
   }

@@ -3,25 +3,16 @@
 Small differences are followed smoothly. A larger one is a step: the clock was set, and the node must know.
 """
 
-import time
 from collections.abc import Callable
 from typing import Final
 
+from evenbeat.clock.system_clock import boot_time, wall_time
 from evenbeat.model import SECOND, Instant
 
 MIN_CLOCK_STEP: Final = SECOND
 """A clock that differs by more than this was set; by less, NTP adjusts it."""
 _MAX_SLEW: Final = SECOND // 100
 """A node's clock that is ahead is slowed down by at most this at each comparison."""
-
-
-def boot_time() -> int:
-    """Microseconds since the machine was started, time asleep included."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
-
-
-def wall_time() -> int:
-    return time.time_ns() // 1_000
 
 
 class Clock:

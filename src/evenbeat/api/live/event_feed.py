@@ -1,18 +1,17 @@
-"""The node's event feed, received once for all clients: its latest status, and recent events for reconnecting ones."""
+"""The node's event feed: received once for all clients, and streamed to each of them at its own pace."""
 
 import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from evenbeat.client.socket import subscribe_to_events
+from evenbeat.client.socket import NodeSocket
 from evenbeat.report.documents import iso_time
 from evenbeat.store.contract import StoreError
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
@@ -28,6 +27,12 @@ _SILENT_SECONDS: Final = 5.0
 """Seconds without a message after which the node counts as silent; it sends its status once a second."""
 _EVENTS_PER_PIECE: Final = 500
 """Events sent to a client in one piece, which bounds what is buffered for a slow reader."""
+KEEP_ALIVE_SECONDS: Final = 15.0
+"""Seconds between two keep-alive comments, for proxies that close silent connections."""
+MAX_STREAM_SECONDS: Final = 3_600.0
+"""Seconds after which a stream ends; browsers reconnect by themselves."""
+_RETRY: Final = b"retry: 1000\n\n"
+_KEEP_ALIVE: Final = b": beat\n\n"
 _log: Final = logging.getLogger("evenbeat.api")
 
 
@@ -50,19 +55,20 @@ def parse_feed_position(text: str) -> FeedPosition | None:
 class LiveFeed:
     """Subscribes to the node's events, and again after the node restarts."""
 
-    def __init__(self, database: Path | str, kept: int = EVENTS_KEPT, control: Path | None = None) -> None:
-        self._database = database
-        self._control = control
-        self._position: FeedPosition | None = None
+    def __init__(self, node: NodeSocket, kept: int = EVENTS_KEPT) -> None:
+        self._node = node
+        self.position: FeedPosition | None = None
+        """That of the latest event; None before the first message."""
         self._events: deque[bytes] = deque(maxlen=kept)
         """The events up to the position, without a gap."""
         self.status: Status | None = None
         """The latest status, even if the node has stopped: see `is_live`."""
-        self.status_event = b""
+        self._status_event = b""
         self._heard = -_SILENT_SECONDS
         self._news = asyncio.Event()
+        """Set at the next message. Each message replaces it."""
         self._task: asyncio.Task[None] | None = None
-        self.is_closing = False
+        self._is_closing = False
         self.streams_of: Counter[str] = Counter()
         """Open event streams, by token or address."""
 
@@ -78,12 +84,12 @@ class LiveFeed:
 
     def start(self) -> None:
         """Subscribe; calling it twice is harmless."""
-        if self._task is None and not self.is_closing:
+        if self._task is None and not self._is_closing:
             self._task = asyncio.get_running_loop().create_task(self._listen())
 
     def end_streams(self) -> None:
         """End all event streams: a server that stops waits for its connections."""
-        self.is_closing = True
+        self._is_closing = True
         self._wake()
 
     async def stop(self) -> None:
@@ -94,33 +100,69 @@ class LiveFeed:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    # Reading the feed
+    # Streaming it to a client
 
-    @property
-    def position(self) -> FeedPosition | None:
-        """The latest position; None before the first message."""
-        return self._position
+    async def stream(
+        self,
+        heard: FeedPosition | None,
+        beat: float = KEEP_ALIVE_SECONDS,
+        longest: float = MAX_STREAM_SECONDS,
+        *,
+        is_admitted: Callable[[], Awaitable[bool]],
+        look: float,
+    ) -> AsyncIterator[bytes]:
+        """All events after a position, or from now on, until the feed, the time or the client's authorisation ends.
 
-    @property
-    def changed(self) -> asyncio.Event:
-        """Set at the next message. Each message replaces it, so take it before reading anything else."""
-        return self._news
+        The client's authorisation is checked every `look` seconds.
+        """
+        now = asyncio.get_running_loop().time
+        end, next_beat, next_look, status = now() + longest, now() + beat, now() + look, b""
+        yield _RETRY
+        while not self._is_closing and now() < end:
+            news = self._news  # before anything else is read: the next message replaces it
+            while self.position is not None:
+                # Check here too: a slow reader must not receive a backlog that it may no longer see.
+                if now() >= next_look:
+                    if not await is_admitted():
+                        return
+                    next_look = now() + look
+                piece, heard = self._next_events(self.position, heard)
+                if not piece:
+                    break
+                yield piece
+            if self._status_event is not status:
+                status = self._status_event
+                yield status
+            try:
+                async with asyncio.timeout_at(min(next_beat, next_look, end)):
+                    await news.wait()
+            except TimeoutError:
+                pass
+            if now() >= next_look:
+                if not await is_admitted():
+                    return
+                next_look = now() + look
+            if now() >= next_beat:
+                next_beat = now() + beat
+                yield _KEEP_ALIVE
 
-    def events_after(self, heard: FeedPosition) -> tuple[Sequence[bytes], FeedPosition] | None:
-        """The next events after a position, encoded as they are sent, and the new position; None if there is a gap."""
-        here = self._position
-        if here is None or here.boot != heard.boot or not 0 <= here.seq - heard.seq <= len(self._events):
-            return None
+    def _next_events(self, here: FeedPosition, heard: FeedPosition | None) -> tuple[bytes, FeedPosition]:
+        """The next piece for a client, and the client's position after it."""
+        if heard is None:
+            # Without data it is no event: only the number is remembered, for a connection that breaks before the first.
+            return f"id: {here}\n\n".encode(), here
+        if here.boot != heard.boot or not 0 <= here.seq - heard.seq <= len(self._events):
+            return sse_frame("reset", {}, here), here  # there is a gap
         first = len(self._events) - (here.seq - heard.seq)
         piece = list(islice(self._events, first, first + _EVENTS_PER_PIECE))
-        return piece, FeedPosition(here.boot, heard.seq + len(piece))
+        return b"".join(piece), FeedPosition(here.boot, heard.seq + len(piece))
 
     # Receiving it
 
     async def _listen(self) -> None:
         while True:
             try:
-                async for feed in subscribe_to_events(self._database, self._control):
+                async for feed in self._node.events():
                     self.receive(feed)
             except (StoreError, OSError) as e:
                 _log.debug("the node does not answer: %s", e, extra={"action": "node_silent"})
@@ -132,15 +174,15 @@ class LiveFeed:
         """Take a message of the node."""
         self._heard = time.monotonic()
         before = FeedPosition(feed.boot, feed.seq - len(feed.events))
-        if before != self._position:
+        if before != self.position:
             self._events.clear()
         for seq, event in enumerate(feed.events, before.seq + 1):
             self._events.append(sse_frame(_event_name(event), _event_document(event), FeedPosition(feed.boot, seq)))
-        self._position = FeedPosition(feed.boot, feed.seq)
+        self.position = FeedPosition(feed.boot, feed.seq)
         if feed.status is not None:
             self.status = feed.status
             status = msgspec.to_builtins(feed.status) | {"started_last_second": feed.started_last_second or 0}
-            self.status_event = sse_frame("status", status)
+            self._status_event = sse_frame("status", status)
         self._wake()
 
     def _wake(self) -> None:

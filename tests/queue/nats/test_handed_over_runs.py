@@ -6,7 +6,7 @@ from evenbeat.core import run_lease
 from evenbeat.core.run_lease import RunLease
 from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.nats.batches import HandedOverRun
-from evenbeat.queue.nats.permissions import HandedOverRuns
+from evenbeat.queue.nats.handed_over_runs import HandedOverRuns
 from evenbeat.wire.cluster_messages import RunReport, StartRequest, WorkerStatus
 from evenbeat.wire.worker_frames import RunResult
 
@@ -30,8 +30,8 @@ def tell(
     made: HandedOverRuns, worker: str, *held: int, settled: int = 0, now: int = NOW
 ) -> tuple[list[int], list[int], list[int]]:
     tidings = WorkerStatus(worker, 0, settled, "w", 1, ["default"], 1, False, [(t, t) for t in held], 0, "", 1, 0)
-    told = made.apply_status(tidings, now)
-    return told.renewed, told.not_ours, [item.token for item in told.reopened]
+    reply = made.apply_status(tidings, now)
+    return reply.renewed, reply.not_ours, [item.token for item in reply.reopened]
 
 
 def report(worker: str, *tokens: int) -> RunReport:

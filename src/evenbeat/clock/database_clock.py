@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from evenbeat.node.loop.clock import boot_time
+from evenbeat.clock.system_clock import boot_time
 
 CLOCK_SAMPLES: Final = 8
 """Readings of the database's clock of which the one with the shortest round trip counts."""

@@ -7,7 +7,7 @@ import pytest
 
 from evenbeat.model import HOUR, SECOND, Days, Instant
 from evenbeat.when.cron import Cron, compile_cron
-from evenbeat.when.fold import cron_slots
+from evenbeat.when.expected_load import cron_slots
 
 
 def instant(year: int, month: int = 1, day: int = 1) -> Instant:

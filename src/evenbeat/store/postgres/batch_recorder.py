@@ -1,55 +1,77 @@
-"""Records batches in PostgreSQL: whatever waits is committed together, in one round trip."""
+"""Records batches in PostgreSQL: one statement for all rows of a kind, and whatever waits is committed together, in one
+round trip.
+"""
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import psycopg
 
+from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.common.group_writer import GroupRefused, GroupWriter
-from evenbeat.store.contract import NONE_WITHDRAWN, Batch, StoreError, WithdrawnTasks
-from evenbeat.store.postgres.batch_statements import Statement, batch_statements
+from evenbeat.store.contract import (
+    NONE_WITHDRAWN,
+    Batch,
+    Claim,
+    Finish,
+    Refusal,
+    Skip,
+    StoreError,
+    SubmittedResult,
+    WithdrawnTasks,
+)
 from evenbeat.store.postgres.connect import PostgresAddress, is_lost
 from evenbeat.store.postgres.statements import query
+from evenbeat.store.postgres.text import numbers, texts
 from evenbeat.store.postgres.write_session import RECOVERY_TIMEOUT, ConfirmedCommits, SessionLease, WriteSession
+from evenbeat.store.problem_records import ProblemChange
 
 _TRIES: Final = 3
+_OUTPUT_OF_FINISH = Finish._fields.index("output")
+_CURSOR = Finish._fields.index("cursor")
+_OUTPUT_OF_RESULT = SubmittedResult._fields.index("output")
+_REASON_OF_SKIP = Skip._fields.index("reason")
+_REASON_OF_REFUSAL = Refusal._fields.index("reason")
+_REASON_OF_CHANGE = ProblemChange._fields.index("reason")
 
 
-class _LeasedBatches(NamedTuple):
+class Statement(NamedTuple):
+    """A statement and its parameters."""
+
+    text: str
+    values: Sequence[object]
+    claims: Sequence[Claim] = ()
+    """The claims that it makes; it returns the tasks that were removed before."""
+
+
+class LeasedBatches(NamedTuple):
+    """Batches to record, all or none."""
+
     batches: Sequence[Batch]
     held: SessionLease | None
     """The lease that was held when they were submitted: what was decided under one lease is void under another."""
 
 
 class BatchRecorder:
-    """Takes batches from any thread and records them in the order in which they came."""
+    """The session that records; `changes` takes batches from any thread."""
 
-    def __init__(
-        self, address: PostgresAddress, held: Callable[[], SessionLease | None], confirmed: ConfirmedCommits
-    ) -> None:
-        """`held` returns the lease that must exist when batches are recorded, if any."""
+    def __init__(self, address: PostgresAddress, confirmed: ConfirmedCommits) -> None:
         self._address = address
-        self._held = held
         self.session = WriteSession(address, confirmed, by_key=True)
         self._closed_at: float | None = None
-        self._group: GroupWriter[_LeasedBatches, WithdrawnTasks] = GroupWriter(
+        self.changes: GroupWriter[LeasedBatches, WithdrawnTasks] = GroupWriter(
             address, self._commit, group_key=lambda work: work.held
         )
-
-    def submit(self, batches: Sequence[Batch]) -> Future[WithdrawnTasks]:
-        """The future of batches: done when they are durable. Raise StoreError after `close`."""
-        return self._group.submit(_LeasedBatches(batches, self._held()))
 
     def close(self) -> None:
         """Record everything that was submitted, then stop."""
         if self._closed_at is None:
             self._closed_at = time.monotonic()
-        self._group.close()
+        self.changes.close()
         self.session.drop()
 
-    def _commit(self, works: list[_LeasedBatches]) -> list[WithdrawnTasks]:
+    def _commit(self, works: list[LeasedBatches]) -> list[WithdrawnTasks]:
         # A batch with values that cannot be sent fails here, before anything is sent.
         jobs = [[statement for batch in work.batches for statement in batch_statements(batch)] for work in works]
         try:
@@ -99,3 +121,45 @@ class BatchRecorder:
 def _withdrawn(job: Sequence[Statement], answers: Sequence[psycopg.Cursor[tuple[Any, ...]]]) -> WithdrawnTasks:
     made = [answer for statement, answer in zip(job, answers, strict=True) if statement.claims]
     return frozenset(task for answer in made for (task,) in answer.fetchall()) if made else NONE_WITHDRAWN
+
+
+def batch_statements(batch: Batch) -> Iterator[Statement]:
+    """The statements of a batch, in the order of the contract."""
+    if batch.starts:
+        yield Statement(query("start"), _columns(batch.starts))
+    if batch.finishes:
+        yield from _finish(batch.finishes)
+    for submitted in with_distinct_tasks(batch.told):
+        yield Statement(query("submit"), _columns(submitted, _OUTPUT_OF_RESULT))
+    for records in with_distinct_tasks(batch.standings):
+        yield Statement(query("record_progress"), _columns(records))
+    for skips in with_distinct_tasks(batch.skips):
+        yield Statement(query("skip"), _columns(skips, _REASON_OF_SKIP))
+    for refusals in with_distinct_tasks(batch.refusals):
+        yield Statement(query("refuse"), _columns(refusals, _REASON_OF_REFUSAL))
+    if batch.claims:
+        yield Statement(query("claim"), _columns(batch.claims), batch.claims)
+    if batch.settled:
+        yield Statement(query("settle_definitions"), _columns(batch.settled))
+    if batch.problems:
+        yield Statement(query("lock_problems"), ())
+    for changes in with_distinct_tasks(batch.problems):
+        columns = _columns(changes, _REASON_OF_CHANGE)
+        for name in ("supersede_problems", "change_problems", "add_problems"):
+            yield Statement(query(name), columns)
+
+
+def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:
+    """One array per column; `text` is the index of the column that holds arbitrary texts."""
+    return [texts(column) if i == text else numbers(column) for i, column in enumerate(zip(*rows, strict=True))]
+
+
+def _finish(finishes: Sequence[Finish]) -> Iterator[Statement]:
+    columns = list(zip(*finishes, strict=True))
+    arrays = [
+        texts(column) if i == _OUTPUT_OF_FINISH else numbers(column) for i, column in enumerate(columns) if i != _CURSOR
+    ]
+    yield Statement(query("finish"), arrays)
+    saved = [(finish.task, finish.cursor) for finish in finishes if finish.cursor is not None]
+    if saved:
+        yield Statement(query("save_cursors"), [[task for task, _ in saved], [cursor for _, cursor in saved]])

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenbeat.clock.node_clock import MIN_CLOCK_STEP, Clock
 from evenbeat.model import SECOND
-from evenbeat.node.loop.clock import MIN_CLOCK_STEP, Clock
 
 START = 1_700_000_000 * SECOND
 
