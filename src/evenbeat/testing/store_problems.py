@@ -451,6 +451,17 @@ class ProblemsContract:
         change_problem(store, other.number, opened=T0 + 5)
         assert store.problems()[0].id > other.id, "no id is given twice"
 
+    def test_the_problem_of_a_removed_task_is_as_old_as_the_removal(self, store: Store) -> None:
+        opened = a_problem(store)
+        store.record(Batch(claims=[a_claim(opened.number)])).result()
+        store.remove([opened.number], minutes_later(1))
+        ended_later = a_finish(opened.number)._replace(ended=T0 + DAY)
+        store.record(Batch(finishes=[ended_later])).result()
+        while store.prune(Instant(minutes_later(1) + KEEP + 1), KEEP):
+            pass
+        assert store.find_removed("a") is not None, "its run is younger"
+        assert store.problems(ANY) == []
+
     def test_an_id_is_never_given_twice(self, store: Store) -> None:
         opened = a_problem(store)
         change_problem(store, opened.number, at=T0 + 5, is_open=False)
