@@ -13,7 +13,9 @@ from evenbeat.store.cluster_contract import LeaseLost
 from evenbeat.store.contract import Batch, Filter, ProblemFilter
 from evenbeat.store.postgres.batch_recorder import batch_statements
 from evenbeat.store.postgres.connect import Connection, PostgresAddress
+from evenbeat.store.postgres.filters import problem_conditions
 from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.store.postgres.statements import fill_in
 from evenbeat.store.problem_records import ProblemChange
 from evenbeat.testing.samples import T0, a_finish, a_problem_change, a_task
 from evenbeat.testing.store_problems import ANY, a_problem, change_problem
@@ -146,6 +148,22 @@ def test_a_batch_looks_up_its_problems_and_reads_no_others(store: PostgresStore,
             found = connection.execute(f"EXPLAIN {text}", values).fetchall()
             steps = [step for (step,) in found if "Scan" in step]
             assert not [step for step in steps if "Seq Scan" in step or " problems_open " in step], steps
+
+
+@pytest.mark.parametrize("is_open", [True, None])
+def test_problems_of_a_task_are_looked_up(store: PostgresStore, dsn: str, is_open: bool | None) -> None:
+    entries = store.create([a_task(f"t{i}", check=True) for i in range(2_000)], "me", T0)
+    store.record(Batch(problems=[a_problem_change(entry.number) for entry in entries])).result()
+    only = ProblemFilter(Filter(names=("t7", "t8")), is_open=is_open)
+    assert [problem.task for problem in store.problems(only)] == ["t8", "t7"]
+    condition, values = problem_conditions(only)
+    with PostgresAddress(dsn).connect() as connection:
+        statement = fill_in("problems", ":filter", condition)
+        found = connection.execute(f"EXPLAIN {statement}", [*values, 1 << 60, 100]).fetchall()
+    steps = [step for (step,) in found if " on problems" in step]
+    assert steps, found
+    assert all("by_task" in step for step in steps if "Index" in step), steps
+    assert not [step for step in steps if "Seq Scan" in step], steps
 
 
 def test_a_batch_without_problems_sends_nothing_about_problems() -> None:
