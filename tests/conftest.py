@@ -3,7 +3,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,18 +45,18 @@ WAITING_SECONDS = {
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two test processes more than there are cores: many tests wait rather than compute.
+    """Three test processes more than there are cores: many tests wait rather than compute.
 
     `make faults` measures how long a cluster takes to recover, so there every process has a core.
     """
-    return None if IS_FULL else (os.cpu_count() or 1) + 2
+    return None if IS_FULL else (os.cpu_count() or 1) + 3
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the files that wait longest, spread over all test processes.
+    """Begin with the files that wait longest, spread over half of the test processes: meanwhile the others compute.
 
     `--dist worksteal` cuts the list into as many equal parts as there are processes, then processes that have finished
-    take tests from the ends of the others' parts. Each part therefore begins with its share of the waiting files.
+    take tests from the ends of the others' parts. So a part begins with its share of the waiting files.
     """
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
     if processes == 1 or len(items) < 100 * processes:
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         else:
             others.append(item)
     parts: list[list[pytest.Item]] = [[] for _ in range(processes)]
-    seconds = [0] * processes
+    seconds = [0] * ((processes + 1) // 2)
     for file in sorted(waiting, key=lambda file: -WAITING_SECONDS[file]):
         least = seconds.index(min(seconds))
         parts[least] += waiting[file]
@@ -84,10 +84,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for part in parts for item in part]
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Thousands of tests and all their modules are never garbage, so no search for garbage need go through them."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 class Result(NamedTuple):

@@ -1,6 +1,8 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
@@ -17,6 +19,8 @@ from evenbeat.api.http.errors import PROBLEM_MEDIA_TYPE
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict, StoreError
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.testing.samples import T0, a_task
 
 
 class Inner(Struct, frozen=True, forbid_unknown_fields=True):
@@ -243,4 +247,15 @@ def test_without_a_node_changes_are_refused_and_reading_goes_on(stopped_context:
     body = {"name": "x", "every": "5m", "command": ["noop"]}
     assert "does not answer" in problem(api.post("/v1/tasks", json=body), 503)["detail"]
     problem(api.get("/v1/status"), 503)
+    api.close()
+
+
+def test_without_a_node_a_task_that_is_not_there_is_told_from_one_that_cannot_run_now(
+    stopped_context: ApiContext,
+) -> None:
+    api = ApiClient(stopped_context, RoleNameAuthenticator())
+    with closing(SqliteStore(Path(stopped_context.database))) as store:
+        store.create([a_task("there")], "me", T0)
+    assert "does not answer" in problem(api.post("/v1/tasks/there/run"), 503)["detail"]
+    assert problem(api.post("/v1/tasks/nobody/run"), 404)["detail"] == "there is no task 'nobody'"
     api.close()

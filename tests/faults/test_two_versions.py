@@ -112,7 +112,7 @@ def test_versions_side_by_side(make: Make, tmp_path: Path, mix: str) -> None:
 @pytest.mark.parametrize("by_kill", [False, True], ids=["in order", "by kill -9"])
 def test_a_cluster_is_upgraded_program_by_program_and_back(make: Make, tmp_path: Path, by_kill: bool) -> None:
     names = ("s0", "w0", "s1", "w1")
-    cluster = make(mixed(tmp_path), pythons=dict.fromkeys(names, OLD))
+    cluster = make(mixed(tmp_path), pythons=dict.fromkeys(("apply", *names), OLD))
     for python in (NEW, OLD):
         for name in names:
             replace(cluster, name, python, by_kill=by_kill)

@@ -50,7 +50,10 @@ class BreakableCluster:
         planted: Mapping[str, dict[str, Any]] | None = None,
         pythons: Mapping[str, str] | None = None,
     ) -> None:
-        """`planted` and `pythons` by the names of programs: see `ClusterProcess`."""
+        """`planted` and `pythons` by the names of programs: see `ClusterProcess`.
+
+        The Python of `apply` is for the command that makes the database and its tasks.
+        """
         self.folder = folder
         self.servers = servers
         self.log = folder / "log"
@@ -65,6 +68,7 @@ class BreakableCluster:
         self.waiting_for: set[str] = set()
         """Tasks that have not run again yet."""
         planted, pythons = planted or {}, pythons or {}
+        self._python_of_apply = pythons.get("apply", sys.executable)
         for name in [f"s{i}" for i in range(schedulers)]:
             words = ["scheduler", "--db", self._store(name), "--queue", self._queue(name), "--replicas", "3"]
             python = pythons.get(name, sys.executable)
@@ -95,7 +99,7 @@ class BreakableCluster:
 
     def begin(self) -> None:
         """Until every task has run once."""
-        self.evenbeat("apply", str(self._file))
+        self.evenbeat("apply", str(self._file), python=self._python_of_apply)
         self._watcher = Watcher(self.dsn)
         for program in self.programs.values():
             program.start()
