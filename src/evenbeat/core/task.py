@@ -56,7 +56,7 @@ ALL_FLAGS: Final = 0xFFFF_FFFF
 
 
 class TaskColumns(ScheduleColumns):
-    """Everything the core knows of a task: about a hundred bytes."""
+    """Everything the core knows of a task: about 110 bytes."""
 
     flags = Column(np.uint32, Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED)
     accounted = Column(np.int64, NEVER)
