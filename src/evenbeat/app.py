@@ -29,7 +29,7 @@ from evenbeat.load.config import Config, parse_node_duration
 from evenbeat.load.function_reference import can_be_imported, definition_place, main_program, reference_of
 from evenbeat.load.one_off import resolve_relative_at
 from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
-from evenbeat.model import Entry, Instant, Invalid
+from evenbeat.model import Entry, Invalid, prefix_place
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node, run_node_in_process
 from evenbeat.node.scheduler import Scheduler
@@ -39,6 +39,8 @@ from evenbeat.store.contract import Condition, Filter, ProblemFilter, RunRecord,
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.opening import IN_MEMORY
 from evenbeat.store.problem_records import ProblemRecord
+from evenbeat.when.instant import parse_instant
+from evenbeat.when.zone import zone
 from evenbeat.wire.replies import ChangeResult, EndedRun, ProblemsChanged
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -337,14 +339,19 @@ class App:
         *names: str,
         owner: str | None = None,
         comment: str = "",
-        until: Instant | None = None,
+        until: str | None = None,
         sticky: bool = False,
         withdraw: bool = False,
     ) -> ProblemsChanged:
-        """Acknowledge the open problems of tasks, or take that back (`withdraw`); Conflict if there is none."""
+        """Acknowledge the open problems of tasks, or take that back (`withdraw`); Conflict if there is none.
+
+        The acknowledgement ends at `until`, a time as `at` has it: in UTC unless it has an offset.
+        """
+        with prefix_place("until"):
+            end = None if until is None else parse_instant(until, zone("UTC"))
         with self._client() as client:
             only = _filter_of(names, owner)
-            return client.acknowledge(only, comment=comment, until=until, sticky=sticky, withdraw=withdraw)
+            return client.acknowledge(only, comment=comment, until=end, sticky=sticky, withdraw=withdraw)
 
     def comment(self, name: str, text: str) -> ProblemsChanged:
         """Comment on the open problem of a task; Conflict if there is none."""
