@@ -27,7 +27,7 @@ from evenbeat.client.store_based import LocalClient
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import Config, parse_node_duration
 from evenbeat.load.function_reference import can_be_imported, definition_place, main_program, reference_of
-from evenbeat.load.one_off import resolve_relative_at
+from evenbeat.load.one_off import parse_one_off, resolve_relative_at
 from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
 from evenbeat.model import Entry, Invalid, prefix_place
 from evenbeat.node.options import NodeOptions
@@ -39,8 +39,6 @@ from evenbeat.store.contract import Condition, Filter, ProblemFilter, RunRecord,
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.opening import IN_MEMORY
 from evenbeat.store.problem_records import ProblemRecord
-from evenbeat.when.instant import parse_instant
-from evenbeat.when.zone import zone
 from evenbeat.wire.replies import ChangeResult, EndedRun, ProblemsChanged
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -348,7 +346,7 @@ class App:
         The acknowledgement ends at `until`, a time as `at` has it: in UTC unless it has an offset.
         """
         with prefix_place("until"):
-            end = None if until is None else parse_instant(until, zone("UTC"))
+            end = None if until is None else parse_one_off(until)
         with self._client() as client:
             only = _filter_of(names, owner)
             return client.acknowledge(only, comment=comment, until=end, sticky=sticky, withdraw=withdraw)
