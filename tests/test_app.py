@@ -14,7 +14,7 @@ from problem_seeds import seed_problem
 from waiting import PATIENCE, eventually, eventually_async
 
 from evenbeat.app import App
-from evenbeat.model import Invalid, Outcome, State
+from evenbeat.model import SECOND, Invalid, Outcome, State
 from evenbeat.store.contract import Condition, Conflict, RunRecord, StoreError
 from evenbeat.store.sqlite.ownership import DatabaseInUse, DatabaseOwnership, is_node_running
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -254,6 +254,12 @@ class TestCrudl:
         (problem,) = app.problems("w*", acknowledged=True)
         assert problem.acknowledgement is not None
         assert (problem.acknowledgement.who, problem.acknowledgement.comment) == ("program", "on it")
+        app.acknowledge("web", until="2199-01-01T01:00+01:00")
+        (problem,) = app.problems()
+        assert problem.acknowledgement is not None
+        assert problem.acknowledgement.until == 7_226_582_400 * SECOND
+        with pytest.raises(Invalid, match="until: 'soon' is not a time"):
+            app.acknowledge("web", until="soon")
         app.acknowledge("web", withdraw=True)
         with pytest.raises(Conflict, match="'web' is not acknowledged"):
             app.acknowledge("web", withdraw=True)

@@ -27,9 +27,9 @@ from evenbeat.client.store_based import LocalClient
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import Config, parse_node_duration
 from evenbeat.load.function_reference import can_be_imported, definition_place, main_program, reference_of
-from evenbeat.load.one_off import resolve_relative_at
+from evenbeat.load.one_off import parse_one_off, resolve_relative_at
 from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
-from evenbeat.model import Entry, Instant, Invalid
+from evenbeat.model import Entry, Invalid, prefix_place
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node, run_node_in_process
 from evenbeat.node.scheduler import Scheduler
@@ -337,14 +337,19 @@ class App:
         *names: str,
         owner: str | None = None,
         comment: str = "",
-        until: Instant | None = None,
+        until: str | None = None,
         sticky: bool = False,
         withdraw: bool = False,
     ) -> ProblemsChanged:
-        """Acknowledge the open problems of tasks, or take that back (`withdraw`); Conflict if there is none."""
+        """Acknowledge the open problems of tasks, or take that back (`withdraw`); Conflict if there is none.
+
+        The acknowledgement ends at `until`, a time as `at` has it: in UTC unless it has an offset.
+        """
+        with prefix_place("until"):
+            end = None if until is None else parse_one_off(until)
         with self._client() as client:
             only = _filter_of(names, owner)
-            return client.acknowledge(only, comment=comment, until=until, sticky=sticky, withdraw=withdraw)
+            return client.acknowledge(only, comment=comment, until=end, sticky=sticky, withdraw=withdraw)
 
     def comment(self, name: str, text: str) -> ProblemsChanged:
         """Comment on the open problem of a task; Conflict if there is none."""

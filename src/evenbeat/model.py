@@ -282,7 +282,7 @@ class Acknowledgement(Struct, frozen=True):
     sticky: bool = False
     """It goes on when the problem gets worse."""
     severity: int = 0
-    """How severe the problem was when it was acknowledged ..."""
+    """How severe the problem was when it was acknowledged - at worst, if a check that flaps was OK just then - ..."""
     worst_since: int = 0
     """... and the worst that it has been since."""
 

@@ -231,3 +231,11 @@ def test_the_same_steps_lead_to_the_same_answers_and_documents(ways: dict[str, W
     seen = {name: scene.seen() for name, scene in scenes.items()}
     for name, found in seen.items():
         assert found == seen["program"], name
+
+
+def test_a_text_that_is_too_long_is_refused_in_words_for_people(ways: dict[str, Way]) -> None:
+    scenes = {name: Scene(way, f"long-{next(_examples)}-") for name, way in ways.items() if name != "URL"}
+    for action, place in (("acknowledge", "comment"), ("comment", "text")):
+        step = Acts(action, ("web",), owner=False, label=False, places=(), text="x" * 5_000, sticky=False, ends=False)
+        for name, scene in scenes.items():
+            assert scene.take(step) == (Invalid, f"{place}: 5,000 characters, accepted: at most 4,096"), name

@@ -238,7 +238,7 @@ def test_a_problem_that_nobody_recorded_is_as_old_as_the_latest_result() -> None
     task = Tasks()
     task.set_states(task.rows, [Result(C)])
     task.now += 100
-    assert task.restart() == [ProblemUpdate(0, STATE, opened=1_000, at=1_101, state=C, is_open=True)]
+    assert task.restart() == [ProblemUpdate(0, STATE, opened=1_000, at=1_000, state=C, is_open=True)]
 
 
 def test_a_problem_that_was_over_before_the_restart_closes() -> None:

@@ -1,5 +1,6 @@
 """Problems as documents, in words, and page by page: only an acknowledgement that counts is shown."""
 
+import tracemalloc
 from typing import Final
 
 import pytest
@@ -17,7 +18,7 @@ from evenbeat.report.problems import (
     problem_sentence,
     read_problems,
 )
-from evenbeat.store.contract import ProblemFilter
+from evenbeat.store.contract import OPEN_PROBLEMS, ProblemFilter
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.problem_records import ProblemNote, ProblemRecord
 from evenbeat.testing.samples import T0
@@ -114,3 +115,22 @@ def test_pages_of_acknowledged_and_other_problems_miss_nothing_and_repeat_nothin
         count = count_problems(store, ProblemFilter(before=before, most=most), NOW, acknowledged=acknowledged)
     assert found == wanted
     assert count == len(wanted)
+
+
+class _ManyProblems(MemoryStore):
+    """Has many open problems, none of which it keeps."""
+
+    def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
+        last = min(only.before or 50_001, 50_001) - 1
+        return [a_problem(id=number, labels={}) for number in range(last, max(last - only.most, 0), -1)]
+
+
+def test_problems_are_counted_a_page_at_a_time() -> None:
+    store = _ManyProblems()
+    tracemalloc.start()
+    try:
+        assert count_problems(store, OPEN_PROBLEMS, NOW, acknowledged=False) == 50_000
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4_000_000

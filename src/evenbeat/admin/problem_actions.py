@@ -52,6 +52,8 @@ def acknowledge_problems(admin: TaskAdmin, request: AcknowledgeProblems) -> Prob
     _check_text(request.comment, "comment")
     if request.until is not None and not now < request.until < LATEST:
         raise Invalid("accepted: a time in the future, before the year 2200", place="until")
+    if request.is_withdrawn and (request.comment or request.sticky or request.until is not None):
+        raise Invalid("takes acknowledgements back; only without comment, until and sticky", place="withdraw")
     found = [problem for problem in _selected(admin, request.only, request.ids) if problem.closed is None]
     if not found:
         raise Conflict(_nothing_open(request.only, request.ids))
@@ -62,7 +64,7 @@ def acknowledge_problems(admin: TaskAdmin, request: AcknowledgeProblems) -> Prob
     if not changed:
         raise Conflict(_words_for(request.only, request.ids, "is not acknowledged", "are not acknowledged"))
     until = "" if request.until is None else f", until {format_instant(request.until, zone('UTC'))}"
-    more = "" if request.is_withdrawn else f"{until}{', sticky' if request.sticky else ''}"
+    more = f"{until}{', sticky' if request.sticky else ''}"
     done = [problem for problem in found if problem.id in changed]
     return _noted(admin, done, action_of(request), request.who, now, more, request.comment)
 

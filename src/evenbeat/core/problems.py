@@ -163,7 +163,9 @@ class Problems:
         began = np.full(len(rows), now, dtype=np.int64) if opened is None else opened
         # Two problems of a task are told apart by when they opened, also if they come within a microsecond.
         c.problem_opened[rows] = began + (began == c.problem_opened[rows])
-        return [self._update(row, now) for row in rows.tolist()]
+        # One that nobody recorded is in its state since it opened, not since now: `_update` says nothing earlier.
+        at = now if opened is None else Instant(0)
+        return [self._update(row, at) for row in rows.tolist()]
 
     def _move(self, rows: Ints, state: Small, now: Instant) -> list[ProblemUpdate]:
         c = self._columns

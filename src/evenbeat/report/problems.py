@@ -1,5 +1,7 @@
 """Problems for people and programs: which ones a question selects, as documents, and in words."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -24,23 +26,26 @@ def read_problems(
     """The problems that the filter selects, newest first; with `acknowledged`, only those that are, or are not."""
     if acknowledged is None:
         return store.problems(only)
-    found: list[ProblemRecord] = []
-    before = only.before
-    while len(found) < only.most:
-        page = store.problems(replace(only, before=before, most=_PAGE_SIZE))
-        found += (problem for problem in page if has_acknowledgement(problem, now) is acknowledged)
-        if len(page) < _PAGE_SIZE:
-            break
-        before = page[-1].id
-    return found[: only.most]
+    return list(islice(_by_acknowledgement(store, only, now, acknowledged=acknowledged), only.most))
 
 
 def count_problems(store: Store, only: ProblemFilter, now: Instant, *, acknowledged: bool | None = None) -> int:
     """How many there are, without regard to `before` and `most`."""
     if acknowledged is None:
         return store.count_problems(only)
-    everything = ProblemFilter()
-    return len(read_problems(store, replace(only, before=None, most=everything.most), now, acknowledged=acknowledged))
+    return sum(1 for _ in _by_acknowledgement(store, replace(only, before=None), now, acknowledged=acknowledged))
+
+
+def _by_acknowledgement(
+    store: Store, only: ProblemFilter, now: Instant, *, acknowledged: bool
+) -> Iterator[ProblemRecord]:
+    """Those that are acknowledged, or are not, without regard to `most`: a page at a time, as they may be a million."""
+    before = only.before
+    while page := store.problems(replace(only, before=before, most=_PAGE_SIZE)):
+        yield from (problem for problem in page if has_acknowledgement(problem, now) is acknowledged)
+        if len(page) < _PAGE_SIZE:
+            break
+        before = page[-1].id
 
 
 def find_problem(store: Store, number: int) -> tuple[ProblemRecord, list[ProblemNote]]:

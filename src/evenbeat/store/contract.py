@@ -598,7 +598,8 @@ class Store(Protocol):
     def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
         """Acknowledge open problems, or take their acknowledgements back (None). Each of them gets a note.
 
-        Both severities of the acknowledgement are that of the problem now. Return those of the ids, in their order,
+        Both severities of the acknowledgement are that of the problem now, or if that is 0 (a check that flaps is OK
+        just now) the worst that it has had. Return those of the ids, in their order,
         whose problems are open and were changed: a problem that is not acknowledged has nothing to take back. Thousands
         may be changed in several steps, so that batches need not wait for all of them.
         """

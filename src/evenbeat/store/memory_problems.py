@@ -163,7 +163,7 @@ class MemoryProblems:
             problem = self._problems.get(number)
             if problem is None or problem.closed is not None or (ack is None and problem.acknowledgement is None):
                 continue
-            severity = problem.severity
+            severity = problem.severity or problem.worst_severity
             problem.acknowledgement = ack and structs.replace(ack, severity=severity, worst_since=severity)
             self._note(number, ProblemNote(now, who, "acknowledged" if ack else "unacknowledged", _text(ack)))
             changed.append(number)

@@ -353,6 +353,19 @@ class ProblemsContract:
         assert store.acknowledge([opened.id], Acknowledgement(T0, "bob"), minutes_later(9), "bob") == [opened.id]
         assert problem_of(store, "a").acknowledgement == Acknowledgement(T0, "bob", severity=2, worst_since=2)
 
+    def test_a_check_that_flaps_is_acknowledged_at_its_worst_if_it_is_ok_just_then(self, store: Store) -> None:
+        opened = a_problem(store, state=UNKNOWN)
+        for minute, state in enumerate((WARNING, State.OK), 1):
+            change_problem(store, opened.number, at=minutes_later(minute), state=state)
+        store.acknowledge([opened.id], Acknowledgement(T0, "ann"), minutes_later(3), "ann")
+        seen = []
+        for minute, state in enumerate((UNKNOWN, State.OK, CRITICAL), 4):
+            change_problem(store, opened.number, at=minutes_later(minute), state=state)
+            found = problem_of(store, "a").acknowledgement
+            assert found is not None
+            seen.append((found.severity, found.worst_since))
+        assert seen == [(2, 2), (2, 2), (2, 3)]
+
     def test_a_closed_problem_keeps_its_acknowledgement_as_it_was(self, store: Store) -> None:
         opened = a_problem(store)
         change_problem(store, opened.number, at=T0 + 1, state=WARNING)

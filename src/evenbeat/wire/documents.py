@@ -327,7 +327,7 @@ class ProblemOfTask(Struct):
     cause: CauseWord
     """state: a check is HARD and not OK. failed: a run of another task failed."""
     state: StateWord
-    """The present one; of a closed problem the last one that was not OK."""
+    """The present one; of a closed problem the most severe that it has had."""
     worst: StateWord
     opened: TimestampText
     since: TimestampText

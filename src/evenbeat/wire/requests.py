@@ -115,7 +115,8 @@ class AcknowledgeProblems(Struct, tag="acknowledge"):
     who: str
     ids: tuple[int, ...] = ()
     """Only these problems, of the tasks that `only` selects; empty for all of them."""
-    comment: Annotated[str, Meta(max_length=COMMENT_LIMIT)] = ""
+    comment: str = ""
+    """At most COMMENT_LIMIT characters: whoever performs it says so, in words for people."""
     until: Instant | None = None
     sticky: bool = False
     is_withdrawn: bool = False
@@ -127,7 +128,8 @@ class CommentOnProblems(Struct, tag="comment"):
 
     only: Filter
     who: str
-    text: Annotated[str, Meta(min_length=1, max_length=COMMENT_LIMIT)]
+    text: str
+    """At most COMMENT_LIMIT characters, and not empty."""
     ids: tuple[int, ...] = ()
 
 

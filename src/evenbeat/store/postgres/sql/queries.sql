@@ -524,7 +524,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('evenbeat problems', 0));
 -- name: acknowledge_problems
 UPDATE problems p
 SET ack_at = %(at)s, ack_who = %(who)s, ack_comment = %(comment)s, ack_until = %(until)s, ack_sticky = %(sticky)s,
-    ack_severity = severity, ack_worst = severity
+    ack_severity = CASE severity WHEN 0 THEN worst_severity ELSE severity END,
+    ack_worst = CASE severity WHEN 0 THEN worst_severity ELSE severity END
 WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND (SELECT removed IS NULL FROM tasks WHERE number = p.task)
 RETURNING p.id;
 

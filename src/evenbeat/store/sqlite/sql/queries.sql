@@ -375,7 +375,7 @@ SELECT at, who, action, text FROM problem_notes WHERE problem IN (SELECT value F
 -- name: acknowledge_problems
 UPDATE problems
 SET ack_at = :at, ack_who = :who, ack_comment = :comment, ack_until = :until, ack_sticky = :sticky,
-    ack_severity = severity, ack_worst = severity
+    ack_severity = iif(severity = 0, worst_severity, severity), ack_worst = iif(severity = 0, worst_severity, severity)
 WHERE id IN (SELECT value FROM json_each(:ids)) AND closed IS NULL
     AND NOT EXISTS (
         SELECT 1 FROM tasks INDEXED BY tasks_removed_by_number WHERE removed IS NOT NULL AND number = problems.task
