@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from problem_seeds import seed_problem
 from waiting import PATIENCE, eventually, eventually_async
 
 from evenbeat.app import App
-from evenbeat.model import Invalid, Outcome, State
-from evenbeat.store.contract import Condition, RunRecord, StoreError
+from evenbeat.model import SECOND, Invalid, Outcome, State
+from evenbeat.store.contract import Condition, Conflict, RunRecord, StoreError
 from evenbeat.store.sqlite.ownership import DatabaseInUse, DatabaseOwnership, is_node_running
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 
 @pytest.fixture
@@ -238,6 +240,31 @@ class TestCrudl:
         assert len(app.list()) == 1
         app.delete("*")
         assert app.list() == []
+
+    def test_problems_are_listed_acknowledged_and_commented_on(self, app: App) -> None:
+        app.create("web", check=True, every="5m", command=["true"])
+        assert app.problems() == []
+        assert isinstance(app.database, Path)
+        store = SqliteStore(app.database)
+        seed_problem(store, "web")
+        store.close()
+        assert app.acknowledge("web", comment="on it").tasks == ["web"]
+        assert app.comment("web", "the cable").tasks == ["web"]
+        assert app.problems(acknowledged=False) == []
+        (problem,) = app.problems("w*", acknowledged=True)
+        assert problem.acknowledgement is not None
+        assert (problem.acknowledgement.who, problem.acknowledgement.comment) == ("program", "on it")
+        app.acknowledge("web", until="2199-01-01T01:00+01:00")
+        (problem,) = app.problems()
+        assert problem.acknowledgement is not None
+        assert problem.acknowledgement.until == 7_226_582_400 * SECOND
+        with pytest.raises(Invalid, match="until: 'soon' is not a time"):
+            app.acknowledge("web", until="soon")
+        app.acknowledge("web", withdraw=True)
+        with pytest.raises(Conflict, match="'web' is not acknowledged"):
+            app.acknowledge("web", withdraw=True)
+        with pytest.raises(Invalid, match="no task is named"):
+            app.acknowledge(comment="all of them?")
 
     def test_without_a_node_nothing_is_run(self, app: App) -> None:
         app.create("web", every="5m", command=["true"])

@@ -43,6 +43,7 @@ SERVICES: Final[dict[str, Any]] = {
 """Interval, how many, on which hosts, what they say."""
 PLACES: Final = {
     "now": "/now",
+    "problem": "/tasks/db02%20raid",
     "tasks": "/tasks",
     "task": "/tasks/app%20orders%20waiting",
     "timetable": "/timetable",
@@ -160,6 +161,8 @@ def main() -> None:
         send(url, token, "POST", "/v1/tasks/app02%20disk/pause")
         sys.stdout.write(f"the example lives for {LIVED} s first ...\n")
         time.sleep(LIVED)
+        word = {"filter": {"names": ["db02 raid"]}, "comment": "the new controller arrives on Friday"}
+        send(url, token, "POST", "/v1/problems/acknowledge", word)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for name, place in PLACES.items():
             picture(browser, url, token, name, place)

@@ -27,18 +27,19 @@ from evenbeat.client.store_based import LocalClient
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import Config, parse_node_duration
 from evenbeat.load.function_reference import can_be_imported, definition_place, main_program, reference_of
-from evenbeat.load.one_off import resolve_relative_at
+from evenbeat.load.one_off import parse_one_off, resolve_relative_at
 from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
-from evenbeat.model import Entry, Invalid
+from evenbeat.model import Entry, Invalid, prefix_place
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node, run_node_in_process
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.addresses import is_shared_database
 from evenbeat.store.cluster_contract import ClusterStore
-from evenbeat.store.contract import Condition, Filter, RunRecord, Store
+from evenbeat.store.contract import Condition, Filter, ProblemFilter, RunRecord, Store
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.opening import IN_MEMORY
-from evenbeat.wire.replies import ChangeResult, EndedRun
+from evenbeat.store.problem_records import ProblemRecord
+from evenbeat.wire.replies import ChangeResult, EndedRun, ProblemsChanged
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _DEFAULT_DATABASE: Final = "evenbeat.db"
@@ -317,6 +318,43 @@ class App:
     def resume(self, *names: str, owner: str | None = None) -> None:
         """Resume paused tasks."""
         self._do(lambda client: client.pause(_filter_of(names, owner), paused=False))
+
+    def problems(
+        self,
+        *names: str,
+        owner: str | None = None,
+        is_open: bool | None = True,
+        acknowledged: bool | None = None,
+        most: int = 1_000,
+    ) -> list[ProblemRecord]:
+        """Problems of tasks, newest first: open ones, closed ones (`is_open=False`) or both (None)."""
+        with self._client() as client:
+            only = ProblemFilter(Filter(names=names, owner=owner), is_open=is_open, most=most)
+            return client.problems(only, acknowledged=acknowledged)
+
+    def acknowledge(
+        self,
+        *names: str,
+        owner: str | None = None,
+        comment: str = "",
+        until: str | None = None,
+        sticky: bool = False,
+        withdraw: bool = False,
+    ) -> ProblemsChanged:
+        """Acknowledge the open problems of tasks, or take that back (`withdraw`); Conflict if there is none.
+
+        The acknowledgement ends at `until`, a time as `at` has it: in UTC unless it has an offset.
+        """
+        with prefix_place("until"):
+            end = None if until is None else parse_one_off(until)
+        with self._client() as client:
+            only = _filter_of(names, owner)
+            return client.acknowledge(only, comment=comment, until=end, sticky=sticky, withdraw=withdraw)
+
+    def comment(self, name: str, text: str) -> ProblemsChanged:
+        """Comment on the open problem of a task; Conflict if there is none."""
+        with self._client() as client:
+            return client.comment(Filter(names=(name,)), text)
 
     def set_slots(self, most: int | None) -> None:
         """The most runs at the same time, also after a restart; None restores what files say."""

@@ -258,6 +258,35 @@ class State(IntEnum):
     UNKNOWN = 3
 
 
+class Cause(StrEnum):
+    """Why a task has a problem. It has at most one open problem of each cause."""
+
+    STATE = "state"
+    """A check is HARD and not OK."""
+    FAILED = "failed"
+    """A run of a task that is no check has failed."""
+
+
+SEVERITY: Final = {State.OK: 0, State.WARNING: 1, State.UNKNOWN: 2, State.CRITICAL: 3}
+"""How bad a state is: the larger, the worse."""
+
+
+class Acknowledgement(Struct, frozen=True):
+    """Somebody takes care of a problem. Whether it still counts is decided by `core.acknowledgement`."""
+
+    at: Instant
+    who: str
+    comment: str = ""
+    until: Instant | None = None
+    """It ends then; None: with the problem."""
+    sticky: bool = False
+    """It goes on when the problem gets worse."""
+    severity: int = 0
+    """How severe the problem was when it was acknowledged - at worst, if a check that flaps was OK just then - ..."""
+    worst_since: int = 0
+    """... and the worst that it has been since."""
+
+
 ArgumentValue = str | int | float | bool | None
 """An argument of a function, as a file can say it."""
 Duration = Annotated[int, Meta(ge=0, le=MAX_EVERY)]

@@ -18,6 +18,7 @@ from waiting import PATIENCE, eventually
 
 from conftest import Evenbeat, Result
 from evenbeat.cli.main import main
+from evenbeat.cli.task_commands import user_name
 from evenbeat.client import http, http_connection
 
 SECRET = "evb_AAAAAAAA_of-nobody"
@@ -94,6 +95,10 @@ def _plain(text: str) -> str:
         (r"just now|less than a second|which is now", "1 s"),
         (r"(in )?\d+ (d|h|min|s)( \d+ (h|min|s))?( ago)?", "SPAN"),
         (r"[-+]?\d+\.\d+ m?s\b", "SECONDS"),
+        (r"(?m)^\d+  ", "N  "),  # ids of problems, and who acknowledged them: a token, or a user
+        (r"problem \d+", "problem N"),
+        (r"\"id\": \d+", '"id": N'),
+        (rf"by (admin|{user_name()})\b", "by WHO"),
         (r"  +", "  "),
     ):
         text = re.sub(pattern, word, text)
@@ -281,6 +286,25 @@ class TestAsking:
             both("why", name, "--at", "2026-11-01T10:30")
         assert "--at: 'noon' is not a time" in both("why", "@-one", "--at", "noon").err
         assert both("why", "@-two").code == 2
+
+    def test_problems_ack_and_comment(self, both: Both) -> None:
+        assert both("problems", "@-one").out == "no open problems\n"
+        assert both("ack", "@-one").err == "evenbeat ack: 'u-one' has no open problem\n"
+        assert "did you mean 'u-one'?" in both("ack", "@-onee").err
+        assert both("ack", "--id", "999999").code == both("problems", "--id", "999999").code == 2
+        both("result", "@-told", "critical", "no answer|x=1")
+        assert both("ack", "@-told", "--sticky").code == 0
+        assert both("comment", "@-told", "on it").code == 0
+        for more in ([], ["--all", "--cause", "state"], ["--state", "critical", "--acknowledged"]):
+            assert "no answer" in both("problems", "@-told", *more).out
+        assert both("problems", "@-told", "--unacknowledged").code == 1
+        for command in ("show", "why"):
+            assert "acknowledged by" in both(command, "@-told").out
+        assert both("ack", "@-told", "--withdraw").code == 0
+        assert both("ack", "@-told", "--withdraw").code == 1
+        both("result", "@-told", "ok", "fine")
+        assert both("problems", "@-told").code == 1
+        assert both("problems", "@-told", "--closed").code == 0
 
     def test_status(self, served: Served, evenbeat: Evenbeat, both: Both) -> None:
         near, far = (evenbeat("status", "--json", *option) for option in self.options(served))

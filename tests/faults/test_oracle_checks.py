@@ -1,7 +1,7 @@
 """Can the oracle of checks fail? Results that are right, and every way to miscount them."""
 
 import pytest
-from run_oracle_checks import Result, miscounted, unretried
+from run_oracle_checks import Result, miscounted, misjudged, unretried
 
 SECOND = 1_000_000
 RETRY = 3
@@ -61,3 +61,33 @@ def test_a_problem_that_is_not_tried_again_is_found() -> None:
     (found,) = unretried(CHECK, late, [])
     assert f"not by {8 * SECOND}" in found
     assert unretried(CHECK, late, [7 * SECOND]) == [], "something was wrong in between"
+
+
+def ended(*outcomes: str) -> list[Result]:
+    """Runs of a task that is no check."""
+    return [Result(t, 0, t, t, t + 1, outcome, None, None, True, 1) for t, outcome in enumerate(outcomes)]
+
+
+def test_right_problems_are_right() -> None:
+    assert misjudged(CHECK, RIGHT, ["state"] if RIGHT[-1].hard and RIGHT[-1].state else [], flaps=False) == []
+    assert misjudged(CHECK, [result(0, 2, (2, True, 1)), result(4, 0, (0, True, 1))], ["state"], flaps=True) == []
+    for outcomes, causes in (
+        (("failed",), ["failed"]),
+        (("killed", "cancelled"), ["failed"]),
+        (("failed", "succeeded"), []),
+        (("failed", "lost"), ["failed"]),
+        (("lost", "succeeded"), []),
+    ):
+        assert misjudged({}, ended(*outcomes), causes, flaps=False) == []
+    assert misjudged({"missed": "skip"}, ended("lost"), ["failed"], flaps=False) == []
+
+
+def test_wrong_problems_are_found() -> None:
+    hard, good = result(0, 2, (2, True, 1)), result(4, 0, (0, True, 1))
+    assert misjudged(CHECK, [hard], [], flaps=False)
+    assert misjudged(CHECK, [hard, good], ["state"], flaps=False)
+    assert misjudged(CHECK, [hard], ["failed"], flaps=False)
+    assert misjudged(CHECK, [hard], ["state", "state"], flaps=False)
+    assert misjudged({}, ended("failed"), [], flaps=False)
+    assert misjudged({}, ended("failed", "succeeded"), ["failed"], flaps=False)
+    assert misjudged({"missed": "skip"}, ended("lost"), [], flaps=False)

@@ -53,7 +53,8 @@ class Behave(NamedTuple):
     """Runs of a task end so from now on; without a length they last until `End`."""
 
     task: str
-    status: int
+    status: int | tuple[int, ...]
+    """Several: in turn."""
     lasts: int | None
 
 
@@ -88,7 +89,13 @@ class Return(NamedTuple):
     task: str
 
 
-Event = Pass | Edit | Pause | Hours | Force | Behave | End | Stop | Kill | Start | Remove | Return
+class Become(NamedTuple):
+    """The task becomes a check, or is none any more."""
+
+    task: str
+
+
+Event = Pass | Edit | Pause | Hours | Force | Behave | End | Stop | Kill | Start | Remove | Return | Become
 
 
 # By which way
@@ -132,9 +139,9 @@ def play(world: World, step: Step, *, straight: bool = False) -> None:
     way, detour = (Way.BY_HAND, Detour.NONE) if straight else (step.way, step.detour)
     take(world, detour)
     match step.event:
-        case Edit(name) | Pause(name) | Force(name) | Remove(name) if name in world.gone:
+        case Edit(name) | Pause(name) | Force(name) | Remove(name) | Become(name) if name in world.gone:
             pass
-        case Edit() | Pause() | Hours() | Remove() | Return():
+        case Edit() | Pause() | Hours() | Remove() | Return() | Become():
             change(world, step.event, way)
         case Pass(seconds):
             world.pass_time(seconds * SECOND)
@@ -170,6 +177,9 @@ def change(world: World, event: Event, way: Way) -> None:
             world.gone.add(name)
             way = Way.FILE if in_file else way
             make_change(world, way, lambda admin: admin.remove(Filter(names=(name,)), "ana"))
+        case Become(name):
+            world.checks ^= {name}
+            make_change(world, way, lambda admin: admin.set(name, world.task(name), "ana"))
         case Return(name):
             world.gone.discard(name)
             world.apply()
@@ -320,6 +330,21 @@ comings_and_goings = st.builds(
     st.sampled_from(Way),
     st.sampled_from(Detour),
 )
+problem_steps = st.builds(
+    Step,
+    st.one_of(
+        events,
+        st.builds(Behave, names, st.sampled_from((0, 0, 1, 2, 3, (0, 2), (2, 0, 1))), st.just(0)),
+        st.builds(Pass, st.sampled_from((5, 13, 61))),
+        st.builds(Become, names),
+        st.builds(Pass, st.sampled_from((5, 13, 61))),
+        st.builds(Remove, names, st.booleans()),
+        st.builds(Return, names),
+    ),
+    st.sampled_from(Way),
+    st.sampled_from(Detour),
+)
+"""Runs fail more often than in other histories, and checks flap."""
 first_keys = st.builds(lambda schedule, other: schedule | other, schedules, st.just({}) | others)
 
 

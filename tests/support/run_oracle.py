@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from run_oracle_checks import COLUMNS, Result, miscounted
+from run_oracle_checks import COLUMNS, Result, miscounted, misjudged
 
 SECOND: Final = 1_000_000
 _DAY: Final = 86_400
@@ -69,6 +69,9 @@ class Task(NamedTuple):
     skips: list[Skip]
     results: Sequence[Result] = ()
     """The same runs, with what they made of a check."""
+    open_problems: Sequence[str] | None = None
+    """Their causes; None: not known."""
+    flaps: bool = False
 
     @property
     def following(self) -> int:
@@ -150,16 +153,18 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
             results[task].append(Result(*row))
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
         skips[task].append(Skip(*row))
-    tasks = []
-    for number, name, created, removed, text, accounted in connection.execute(
-        "SELECT number, name, created, removed, definition, coalesce(c.accounted, p.accounted) "
+    tasks, open_problems = [], defaultdict(list)
+    for task, cause in connection.execute("SELECT task, cause FROM problems WHERE closed IS NULL"):
+        open_problems[task].append(cause)
+    for number, name, created, removed, text, accounted, flaps in connection.execute(
+        "SELECT number, name, created, removed, definition, coalesce(c.accounted, p.accounted), p.flapping "
         "FROM tasks JOIN progress p ON p.task = number LEFT JOIN claims c ON c.task = number"
     ):
         definition = json.loads(text)
         windows = periods[definition["period"]] if "period" in definition else None
         history = sorted(runs[number], key=lambda run: run.claimed)
-        states = results[number] if definition.get("check") else []
-        tasks.append(Task(name, created, removed, accounted, definition, windows, history, skips[number], states))
+        known = accounted, definition, windows, history, skips[number], results[number]
+        tasks.append(Task(name, created, removed, *known, open_problems[number], bool(flaps)))
     limits: dict[str, int] = {}
     for (text,) in connection.execute("SELECT value FROM settings WHERE key LIKE 'limits:%'"):
         limits |= json.loads(text)
@@ -189,9 +194,17 @@ def findings(evidence: Evidence) -> list[str]:
         since = [int(line.name) for line in taken_up if int(line.name) > task.created]
         is_promised = any(line.word == "removed" for line in own)
         about = [*unaccounted(task, since, is_promised=is_promised), *_unexplained(task, own), *not_made_up(task)]
-        about += [*overlaps(own), *_forgotten_wishes(task, own), *miscounted(task.definition, task.results)]
+        about += [*overlaps(own), *_forgotten_wishes(task, own), *_of_results(task)]
         found += [f"{task.name}: {what}" for what in about]
     return [*found, *crowds(evidence)]
+
+
+def _of_results(task: Task) -> list[str]:
+    """What is wrong with what results made of a check, and of the problems of a task."""
+    found = miscounted(task.definition, task.results) if task.definition.get("check") else []
+    if task.open_problems is not None and task.removed is None and not task.is_silent:
+        found += misjudged(task.definition, task.results, task.open_problems, flaps=task.flaps)
+    return found
 
 
 def unaccounted(task: Task, taken_up: list[int], *, is_promised: bool) -> list[str]:

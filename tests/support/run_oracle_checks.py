@@ -85,5 +85,38 @@ def unretried(definition: dict[str, Any], results: Iterable[Result], disturbed: 
     return found
 
 
+def misjudged(
+    definition: dict[str, Any], results: Iterable[Result], causes: Iterable[str], *, flaps: bool
+) -> list[str]:
+    """Problems that are open and should not be, or the other way round. `causes` are those of the open ones."""
+    is_check = bool(definition.get("check"))
+    expected = _is_bad(results, flaps=flaps) if is_check else _has_failed(definition, results)
+    causes = list(causes)
+    allowed = {"state" if is_check else "failed"}
+    if not allowed.issuperset(causes) or len(causes) > 1:
+        return [f"the open problems are {causes}"]
+    if expected is not None and expected is not bool(causes):
+        return [f"a problem is {'open' if causes else 'not open'}, against what its runs say"]
+    return []
+
+
+def _is_bad(results: Iterable[Result], *, flaps: bool) -> bool | None:
+    known = [run for run in sorted(results, key=lambda run: run.started) if run.state is not None]
+    if not known or known[-1].state == _OK:
+        return None if flaps else False
+    return True if known[-1].hard else None
+
+
+def _has_failed(definition: dict[str, Any], results: Iterable[Result]) -> bool | None:
+    """None: a lost run may have been the last of several that killed their workers, which is not repeated."""
+    failed: bool | None = False
+    for run in sorted(results, key=lambda run: run.claimed):
+        if run.outcome in _WITH_RESULT:
+            failed = run.outcome != "succeeded"
+        elif run.outcome == "lost" and not failed:
+            failed = True if definition.get("missed") == "skip" else None
+    return failed
+
+
 def _attempts(definition: dict[str, Any]) -> int:
     return int(definition.get("attempts") or 3)

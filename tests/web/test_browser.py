@@ -6,14 +6,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from browser import CHROMIUMS, BrowserTab, NodeProcess, chromium, headless_browser
 from playwright.sync_api import Browser, Page, expect
 from waiting import eventually
 
-from evenbeat.model import DAY, Instant, Job, Schedule, Task
+from evenbeat.model import DAY, Cause, Instant, Job, Schedule, State, Task
+from evenbeat.store.contract import Batch
+from evenbeat.store.problem_records import ProblemChange
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.testing.samples import a_submitted_result
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason=f"no browser: none of {', '.join(CHROMIUMS)} is on the PATH")
 
@@ -63,6 +67,22 @@ FILLED = {
     "/cluster": ".partitions .cell",
 }
 """Places, and what is there once they are filled."""
+WATCHED = """
+[checks."<b>mail</b>"]
+every = "1d"
+passive = true
+
+[checks.disk]
+every = "1d"
+passive = true
+
+[tasks.backup]
+every = "1d"
+shell = true
+command = "[ -e FOLDER/room ] || { echo 'disk full'; exit 1; }"
+"""
+MANY_PROBLEMS = 10_000
+PROBLEMS = ".problems .rows > li"
 SHORT = """
 [checks.pulse]
 every = "1s"
@@ -127,6 +147,124 @@ def test_a_check_that_becomes_critical_is_seen_without_a_reload(tab: BrowserTab,
     shows(page, critical, "0")
     shows(page, ".problems", "Nothing to worry about")
     assert page.evaluate("window.stillHere") is True
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A node with three problems: the newest is that of a task that failed."""
+    with NodeProcess(tmp_path, WATCHED.replace("FOLDER", str(tmp_path))) as node:
+        submit(node, "disk", 2, "no answer|ms=1")
+        submit(node, "<b>mail</b>", 1, "<b>slow</b>")
+        node.ask("POST", "/v1/tasks/backup/run?wait=true")
+        yield node
+
+
+def test_a_problem_is_acknowledged_and_commented_on(browser: Browser, watched: NodeProcess) -> None:
+    tab = BrowserTab(browser, watched.url, watched.token)
+    page = tab.go("/now")
+    expect(page.locator(PROBLEMS)).to_have_count(3, timeout=60_000)
+    assert page.locator(".view-now > *").nth(1).get_attribute("class") == "panel problems"
+    shows(page, f"{PROBLEMS}:first-child", "failing")
+    shows(page, f"{PROBLEMS}:first-child", "disk full")
+    row = page.locator(PROBLEMS, has_text="no answer")
+    row.get_by_role("button", name="Acknowledge").click()
+    page.get_by_label("Comment").fill("<b>on it</b>")
+    page.get_by_label("Ends").select_option(label="in 4 hours")
+    page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    expect(row.locator(".acknowledged")).to_contain_text("<b>on it</b>", timeout=60_000)
+    (problem,) = watched.ask("GET", "/v1/problems?name=disk")["problems"]
+    assert problem["acknowledged"]["comment"] == "<b>on it</b>"
+    assert problem["acknowledged"]["until"] is not None
+    row.locator("a.task-name").click()
+    shows(page, ".task-problem", "CRITICAL")
+    shows(page, ".task-problem", "<b>on it</b>")
+    page.get_by_role("button", name="Comment").click()
+    page.get_by_role("dialog").get_by_label("Comment").fill("the cable\nagain")
+    page.get_by_role("dialog").get_by_role("button", name="Comment").click()
+    shows(page, ".task-problem .notes", "the cable\nagain")
+    page.get_by_role("button", name="Withdraw acknowledgement").click()
+    shows(page, ".task-problem .notes", "unacknowledged")
+    assert watched.ask("GET", "/v1/problems?name=disk")["problems"][0]["acknowledged"] is None
+    is_gone(page, "main b")
+    page.set_viewport_size({"width": 375, "height": 812})
+    for place, what in (("/tasks/disk", ".task-problem .notes"), ("/now", PROBLEMS)):
+        tab.go(place)
+        expect(page.locator(what).first).to_be_visible(timeout=60_000)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375, place
+    top = page.locator(".problems").bounding_box()
+    assert top is not None
+    assert top["y"] < 150  # a telephone shows them first
+    tab.close()
+    assert tab.complaints == []
+
+
+def test_problems_are_acknowledged_at_once_and_go_when_they_are_over(browser: Browser, watched: NodeProcess) -> None:
+    tab = BrowserTab(browser, watched.url, watched.token)
+    page = tab.go("/now")
+    expect(page.locator(PROBLEMS)).to_have_count(3, timeout=60_000)
+    is_live(page)
+    page.evaluate("window.stillHere = true")
+    submit(watched, "disk", 0, "fine")
+    expect(page.locator(PROBLEMS)).to_have_count(2, timeout=60_000)
+    page.get_by_label("Select all problems that are shown").click()
+    page.get_by_role("toolbar").get_by_role("button", name="Acknowledge").click()
+    page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    expect(page.locator(".problems .acknowledged")).to_have_count(2, timeout=60_000)
+    page.get_by_label("not acknowledged").click()
+    shows(page, ".problems .empty", "Somebody takes care of each open problem")
+    page.get_by_label("not acknowledged").click()
+    page.locator(PROBLEMS, has_text="backup").get_by_role("button", name="Run now").click()
+    shows(page, "#toasts", "Run requested")
+    (watched.folder / "room").touch()
+    page.get_by_label("Select all problems that are shown").click()
+    page.get_by_role("toolbar").get_by_role("button", name="Run now").click()
+    page.get_by_role("dialog").get_by_role("button", name="Run now (2)").click()
+    expect(page.locator("#toasts")).to_contain_text(
+        "1 task requested to run", timeout=60_000
+    )  # the other has no command
+    expect(page.locator(PROBLEMS)).to_have_count(1, timeout=60_000)
+    submit(watched, "<b>mail</b>", 0, "quick")
+    shows(page, ".problems .empty", "Nothing to worry about")
+    assert page.evaluate("window.stillHere") is True
+    tab.close()
+    assert tab.complaints == []
+
+
+def submit(node: NodeProcess, name: str, status: int, output: str) -> None:
+    node.ask("POST", f"/v1/tasks/{quote(name, safe='')}/result", {"status": status, "output": output})
+
+
+def test_ten_thousand_problems_are_listed_and_acknowledged_without_a_frozen_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    store = SqliteStore(tmp_path / "evenbeat.db")
+    quiet = Schedule(every=365 * DAY, phase=1)
+    job = Job(command=("noop",))
+    at = Instant(1_700_000_000_000_000)
+    tasks = [Task(f"host{i:05} ping", quiet, job, check=True, enabled=False) for i in range(MANY_PROBLEMS)]
+    numbers = [entry.number for entry in store.create(tasks, "test", at)]
+    bad = [a_submitted_result(number, at, "no answer", made=2)._replace(hard=True) for number in numbers]
+    opened = [ProblemChange(number, Cause.STATE, at, at, State.CRITICAL, 3, is_open=True) for number in numbers]
+    store.record(Batch(told=bad, problems=opened)).result()
+    store.close()
+    with NodeProcess(tmp_path) as node:
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/now")
+        shows(page, ".problems .total", "100 of 10,000")
+        tab.measure()
+        expect(page.locator(PROBLEMS)).to_have_count(100)
+        page.get_by_role("button", name="Show more").click()
+        expect(page.locator(PROBLEMS)).to_have_count(200, timeout=60_000)
+        page.locator(f"{PROBLEMS} input").first.click()
+        page.get_by_role("button", name="Select all 10,000 problems").click()
+        page.get_by_role("toolbar").get_by_role("button", name="Acknowledge").click()
+        page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+        shows(page, "#toasts", "10,000 problems acknowledged")
+        expect(page.locator(".problems .acknowledged")).to_have_count(200, timeout=60_000)
+        assert node.ask("GET", "/v1/problems?acknowledged=true&limit=1")["total"] == MANY_PROBLEMS
+        assert tab.longest_silence() < 1
+        tab.close()
+    assert tab.complaints == []
 
 
 def test_slots_can_be_changed_and_reset(tab: BrowserTab) -> None:

@@ -28,6 +28,7 @@ from evenbeat.api.routes import (
     load,
     metrics,
     periods,
+    problems,
     schedules,
     session,
     tasks,
@@ -35,7 +36,22 @@ from evenbeat.api.routes import (
 from evenbeat.web.routes import web_routes
 
 _ROUTE_MODULES: Final = (
-    *(tasks, actions, apply, history, heartbeats, schedules, load, periods, capacity, events, cluster, session, health),
+    *(
+        tasks,
+        actions,
+        problems,
+        apply,
+        history,
+        heartbeats,
+        schedules,
+        load,
+        periods,
+        capacity,
+        events,
+        cluster,
+        session,
+        health,
+    ),
     metrics,
     audit,
 )

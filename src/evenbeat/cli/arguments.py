@@ -10,9 +10,12 @@ STATES: Final = (
     *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),
     *("paused", "problem", "late", "stale"),
 )
-LIST_OPTIONS: Final = ("files", "names", "label", "changes", "arg", "kwarg", "env", "work", "pools", "pass_env")
+CAUSES: Final = ("state", "failed")
+PROBLEM_STATES: Final = ("warning", "critical", "unknown")
+LIST_OPTIONS: Final = ("files", "names", "ids", "label", "changes", "arg", "kwarg", "env", "work", "pools", "pass_env")
 """Options and arguments for which an empty list is a valid value."""
 
+_ID_HELP: Final = "the problem with this id; may be repeated"
 _DB_HELP: Final = "the database: a file, or postgresql://... (default: EVENBEAT_DB, else evenbeat.db)"
 
 KEY_OPTIONS: Final = (
@@ -65,6 +68,7 @@ def add_commands(commands: "_Commands", new: CommandFactory) -> None:
     _add_nats_config(commands, new)
     _add_changes(commands, new)
     _add_questions(commands, new)
+    _add_problems(commands, new)
     _add_care(commands, new)
 
 
@@ -83,12 +87,48 @@ def _with_node(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 def _with_selection(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
     command.add_argument("names", nargs="*", metavar="NAME", help="names, ids, or patterns with * and ?")
+    _with_tasks_of(command)
+    command.add_argument("--state", choices=STATES, help="only tasks in this state")
+    return _with_node(command)
+
+
+def _add_problems(commands: "_Commands", new: CommandFactory) -> None:
+    command = _with_node(new(commands, "problems", "list open problems, newest first, or show one of them", "problems"))
+    command.add_argument("names", nargs="*", metavar="NAME", help="names or ids of tasks, or patterns with * and ?")
+    command.add_argument("--id", type=int, metavar="N", help="show this problem with its times and notes")
+    _with_tasks_of(command)
+    command.add_argument("--cause", choices=CAUSES, help="state: of checks that are not OK; failed: of other tasks")
+    command.add_argument("--state", choices=PROBLEM_STATES, help="only problems in this state")
+    known = command.add_mutually_exclusive_group()
+    known.add_argument("--unacknowledged", action="store_true", help="only problems that nobody takes care of")
+    known.add_argument("--acknowledged", action="store_true", help="only problems that are acknowledged")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--closed", action="store_true", help="closed problems instead of open ones")
+    which.add_argument("--all", action="store_true", help="open and closed problems")
+    command.add_argument("-n", "--limit", type=int, default=1000, metavar="N", help="how many (default: 1000)")
+    command = _with_selection(new(commands, "ack", "acknowledge the open problems of tasks", "ack"))
+    command.add_argument("--id", dest="ids", action="append", type=int, default=[], metavar="N", help=_ID_HELP)
+    command.add_argument("-m", "--comment", default="", metavar="TEXT", help="a comment, kept with the problem")
+    until = command.add_mutually_exclusive_group()
+    until.add_argument("--for", dest="for_", metavar="D", help="the acknowledgement ends after this time: 2h")
+    until.add_argument("--until", metavar="T", help="or at this time (default: when the problem closes or gets worse)")
+    command.add_argument("--sticky", action="store_true", help="keep it even if the problem gets worse")
+    command.add_argument("--withdraw", action="store_true", help="take acknowledgements back")
+    command = new(commands, "comment", "comment on the open problem of a task", "comment")
+    command.usage = "evenbeat comment (NAME | --id N) TEXT [options]"
+    command.add_argument("name", nargs="?", metavar="NAME", help="name or id of a task, or a pattern with * and ?")
+    command.add_argument("text", metavar="TEXT", help="the comment")
+    command.add_argument(
+        "--id", dest="ids", action="append", type=int, default=[], metavar="N", help=f"{_ID_HELP}; also a closed one"
+    )
+    _with_node(command)
+
+
+def _with_tasks_of(command: argparse.ArgumentParser) -> None:
     command.add_argument("--owner", metavar="O", help="only tasks of this owner")
     command.add_argument(
         "--label", action="append", default=[], metavar="K=V", help="only tasks with this label; may be repeated"
     )
-    command.add_argument("--state", choices=STATES, help="only tasks in this state")
-    return _with_node(command)
 
 
 def _add_up(commands: "_Commands", new: CommandFactory) -> None:

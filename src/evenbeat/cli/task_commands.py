@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from evenbeat.client.database import DatabaseClient
     from evenbeat.wire.replies import ChangeResult, Names
 
+MAX_PROBLEM_ID: Final = 10**18
 _DEFAULT: Final = "evenbeat.db"
 _WILDCARDS: Final = ("*", "?")
 

@@ -8,6 +8,7 @@ import msgspec
 
 from evenbeat.admin.heartbeats import create_heartbeat_token, remove_heartbeat_token
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
+from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.core.partition_ownership import is_over
 from evenbeat.model import Instant, Invalid
@@ -19,8 +20,10 @@ from evenbeat.store.opening import open_store
 from evenbeat.wire.replies import Reply, raise_if_refused
 from evenbeat.wire.requests import (
     RELAY_TIMEOUT,
+    AcknowledgeProblems,
     ApplyFiles,
     BackUpDatabase,
+    CommentOnProblems,
     CreateHeartbeatToken,
     CreateSignInLink,
     EndPageSession,
@@ -71,6 +74,8 @@ class ClusterBackend:
                 return Reply(cluster=cluster_view_of(self.store.view()))
             case ForceTasks():
                 return self._force(admin, request)
+            case AcknowledgeProblems() | CommentOnProblems():
+                return perform_problem_request(admin, request)
             case SubmitResult(name=name):
                 return self._pass_on(admin.find_or_raise(name).number, request)
             case GetLiveTaskState(number):
@@ -79,10 +84,8 @@ class ClusterBackend:
                 raise Invalid("this is asked of a node over HTTP: give --url")
             case ApplyFiles(files=()):
                 raise Invalid("a cluster has no files of its own: `evenbeat apply FILE...` names them")
-            case CreateSignInLink():
-                return perform_sign_in(admin, request, self._page())
-            case UseSignInLink() | RecordSignIn() | StartPageSession() | EndPageSession():
-                return perform_sign_in(admin, request, "")
+            case CreateSignInLink() | UseSignInLink() | RecordSignIn() | StartPageSession() | EndPageSession():
+                return perform_sign_in(admin, request, self._page() if isinstance(request, CreateSignInLink) else "")
         return reply_to_change(request, perform_change(admin, request))
 
     def _page(self) -> str:

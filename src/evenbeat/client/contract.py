@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Protocol
 
 from evenbeat.model import Entry, Instant, Task
 from evenbeat.report.history import HistoryRecord
-from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunRecord, SkipRecord
+from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, ProblemFilter, RunRecord, SkipRecord
 
 if TYPE_CHECKING:
     from evenbeat.admin.tokens import NewApiToken
     from evenbeat.report.cluster_document import ClusterDocument
     from evenbeat.report.why_facts import Answer
-    from evenbeat.wire.replies import AcceptedResult, ChangeResult, EndedRun, Names, NewSignInLink, Reply
+    from evenbeat.store.problem_records import ProblemNote, ProblemRecord
+    from evenbeat.wire.replies import (
+        AcceptedResult,
+        ChangeResult,
+        EndedRun,
+        Names,
+        NewSignInLink,
+        ProblemsChanged,
+        Reply,
+    )
     from evenbeat.wire.requests import Request
     from evenbeat.wire.status import Status
 
@@ -57,7 +66,31 @@ class Client(Protocol):
     def cluster(self) -> "ClusterDocument | None":
         """Nodes, workers and partitions; None of a node that is no member of a cluster."""
 
+    def problems(self, only: ProblemFilter, *, acknowledged: bool | None = None) -> "list[ProblemRecord]":
+        """Problems of tasks, newest first; with `acknowledged`, only those that are, or are not.
+
+        Over HTTP their outputs are the first lines only, and an acknowledgement that does not count is left out.
+        """
+
+    def problem(self, number: int) -> "tuple[ProblemRecord, list[ProblemNote]]":
+        """A problem and what people wrote about it; NotFound if there is none with this id."""
+
     # Changes
+
+    def acknowledge(
+        self,
+        only: Filter,
+        ids: Sequence[int] = (),
+        *,
+        comment: str = "",
+        until: Instant | None = None,
+        sticky: bool = False,
+        withdraw: bool = False,
+    ) -> "ProblemsChanged":
+        """Acknowledge the open problems of tasks, only those with `ids` if given; or take that back (`withdraw`)."""
+
+    def comment(self, only: Filter, text: str, ids: Sequence[int] = ()) -> "ProblemsChanged":
+        """Add a comment to the open problems of tasks, or to the problems with `ids`."""
 
     def add(self, tasks: Sequence[Task], owner: str) -> "ChangeResult | Names":
         """Create tasks, all or none."""

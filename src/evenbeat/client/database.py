@@ -21,6 +21,7 @@ from evenbeat.wire.requests import (
     ForceTasks,
     GetLiveTaskState,
     NodeQuery,
+    ProblemRequest,
     Request,
     ResultRequest,
     SignInRequest,
@@ -186,6 +187,7 @@ class _StoreBackend:
 
     def ask(self, request: Request) -> Reply:
         from evenbeat.admin.perform import perform_change, reply_to_change  # noqa: PLC0415 - needs numpy
+        from evenbeat.admin.problem_actions import perform_problem_request  # noqa: PLC0415
 
         if isinstance(request, ForceTasks | ResultRequest | SignInRequest | SubscribeToEvents | NodeQuery) or (
             isinstance(request, ApplyFiles) and not request.files
@@ -196,6 +198,8 @@ class _StoreBackend:
         if isinstance(request, BackUpDatabase):
             self._store.backup(Path(request.path))
             return Reply()
+        if isinstance(request, ProblemRequest):
+            return perform_problem_request(self._admin, request)
         return reply_to_change(request, perform_change(self._admin, request))
 
     def close(self) -> None:

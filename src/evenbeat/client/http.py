@@ -18,6 +18,8 @@ from evenbeat.client.http_documents import (
     to_condition,
     to_ended_run,
     to_instant,
+    to_problem_note,
+    to_problem_record,
     to_run_record,
     to_skip_record,
 )
@@ -30,10 +32,30 @@ from evenbeat.report.cluster_document import ClusterDocument
 from evenbeat.report.documents import iso_time
 from evenbeat.report.history import HistoryRecord, record_time
 from evenbeat.report.why_facts import Answer
-from evenbeat.store.contract import AuditFilter, Change, Condition, Conflict, Filter, RunRecord, SkipRecord
+from evenbeat.store.contract import (
+    AuditFilter,
+    Change,
+    Condition,
+    Conflict,
+    Filter,
+    ProblemFilter,
+    RunRecord,
+    SkipRecord,
+)
+from evenbeat.store.problem_records import ProblemNote, ProblemRecord
 from evenbeat.when.duration import format_duration
-from evenbeat.wire.documents import AuditPage, Done, ForcedRuns, Heartbeat, History, Taken
-from evenbeat.wire.replies import AcceptedResult, EndedRun, Names, NotFound
+from evenbeat.wire.documents import (
+    AuditPage,
+    ChangedProblems,
+    Done,
+    ForcedRuns,
+    Heartbeat,
+    History,
+    ProblemPage,
+    ProblemWithNotes,
+    Taken,
+)
+from evenbeat.wire.replies import AcceptedResult, EndedRun, Names, NotFound, ProblemsChanged
 from evenbeat.wire.status import Status
 
 _PAGE_SIZE: Final = 500
@@ -67,9 +89,7 @@ class HttpClient:
             yield condition.entry.task.name
 
     def conditions(self, only: Filter) -> Iterator[Condition]:
-        query = [("name", name) for name in only.names]
-        query += [("label", f"{key}={value}") for key, value in only.labels.items()]
-        query += [] if only.owner is None else [("owner", only.owner)]
+        query = _task_query(only)
         query += [] if only.state is None else [("state", only.state)]
         left, after = only.most, only.after
         while left > 0:
@@ -149,7 +169,51 @@ class HttpClient:
             return None
         return None if found.is_single else found
 
+    def problems(self, only: ProblemFilter, *, acknowledged: bool | None = None) -> list[ProblemRecord]:
+        query = _task_query(only.tasks)
+        query.append(("which", {True: "open", False: "closed", None: "all"}[only.is_open]))
+        query += [] if only.cause is None else [("cause", only.cause)]
+        query += [] if only.state is None else [("state", only.state.name.lower())]
+        query += [] if acknowledged is None else [("acknowledged", "true" if acknowledged else "false")]
+        found: list[ProblemRecord] = []
+        before = only.before
+        while len(found) < only.most:
+            page_of = [] if before is None else [("before", str(before))]
+            limit = ("limit", str(min(only.most - len(found), _PAGE_SIZE)))
+            page = self._get("/v1/problems", ProblemPage, [*query, *page_of, limit])
+            found += (self._convert(to_problem_record, problem) for problem in page.problems)
+            if page.next is None:
+                break
+            before = page.next
+        return found
+
+    def problem(self, number: int) -> tuple[ProblemRecord, list[ProblemNote]]:
+        found = self._get(f"/v1/problems/{number}", ProblemWithNotes)
+        notes = [self._convert(to_problem_note, note) for note in found.notes]
+        return self._convert(to_problem_record, found), notes
+
     # Changes
+
+    def acknowledge(
+        self,
+        only: Filter,
+        ids: Sequence[int] = (),
+        *,
+        comment: str = "",
+        until: Instant | None = None,
+        sticky: bool = False,
+        withdraw: bool = False,
+    ) -> ProblemsChanged:
+        how = {"comment": comment, "until": iso_time(until), "sticky": sticky, "withdraw": withdraw}
+        return self._act_on_problems("acknowledge", only, ids, how)
+
+    def comment(self, only: Filter, text: str, ids: Sequence[int] = ()) -> ProblemsChanged:
+        return self._act_on_problems("comment", only, ids, {"text": text})
+
+    def _act_on_problems(self, action: str, only: Filter, ids: Sequence[int], how: dict[str, Any]) -> ProblemsChanged:
+        body = {"filter": _filter_body(only), "all": True, "ids": list(ids), **how}
+        done = self._send("POST", f"/v1/problems/{action}", ChangedProblems, body, patience=LONG_RESPONSE_TIMEOUT)
+        return ProblemsChanged(done.ids, done.tasks)
 
     def add(self, tasks: Sequence[Task], owner: str) -> Names:
         (task,) = tasks
@@ -235,8 +299,7 @@ class HttpClient:
         self._wire.request("DELETE", f"{_task_path(name)}/beat")
 
     def _act(self, action: str, only: Filter) -> Done:
-        said = {"names": only.names, "owner": only.owner, "labels": only.labels, "state": only.state}
-        body = {"action": action, "filter": said, "named": _MAX_NAMES_RETURNED}
+        body = {"action": action, "filter": _filter_body(only), "named": _MAX_NAMES_RETURNED}
         return self._send("POST", "/v1/actions", Done, body, patience=LONG_RESPONSE_TIMEOUT)
 
     # Requests
@@ -276,6 +339,18 @@ def _unescape_pointer(part: str) -> str:
 
 def _task_path(name_or_id: str) -> str:
     return f"/v1/tasks/{quote(name_or_id, safe='', errors='replace')}"
+
+
+def _task_query(only: Filter) -> list[tuple[str, str]]:
+    """Names, labels and owner of a filter, as query parameters."""
+    query = [("name", name) for name in only.names]
+    query += [("label", f"{key}={value}") for key, value in only.labels.items()]
+    query += [] if only.owner is None else [("owner", only.owner)]
+    return query
+
+
+def _filter_body(only: Filter) -> dict[str, Any]:
+    return {"names": only.names, "owner": only.owner, "labels": only.labels, "state": only.state}
 
 
 def _task_body(task: Task) -> dict[str, Any]:

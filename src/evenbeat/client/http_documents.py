@@ -6,11 +6,23 @@ from msgspec import UNSET, structs
 from msgspec.structs import replace
 
 from evenbeat.load.task_keys import task_from_table
-from evenbeat.model import Entry, Instant, Outcome, RunKind, State
+from evenbeat.model import Acknowledgement, Entry, Instant, Outcome, RunKind, State
 from evenbeat.store.contract import NEVER, Change, Condition, FieldChange, RunRecord, SkipRecord
+from evenbeat.store.problem_records import ProblemNote, ProblemRecord
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.zone import zone
-from evenbeat.wire.documents import ChangeDocument, Forced, RunDocument, SkipDocument, Taken, TaskDocument, TaskPage
+from evenbeat.wire.documents import (
+    AcknowledgementDocument,
+    ChangeDocument,
+    Forced,
+    ProblemNoteDocument,
+    ProblemOfTask,
+    RunDocument,
+    SkipDocument,
+    Taken,
+    TaskDocument,
+    TaskPage,
+)
 from evenbeat.wire.replies import AcceptedResult, EndedRun
 
 _UTC: Final = zone("UTC")
@@ -103,6 +115,38 @@ def to_skip_record(sent: SkipDocument) -> SkipRecord:
     """Skipped times."""
     first, last, at = to_instant(sent.first), to_instant(sent.last), to_instant(sent.at)
     return SkipRecord(sent.task, first, last, sent.times, sent.reason, at, _KINDS[sent.kind])
+
+
+def to_problem_record(sent: ProblemOfTask) -> ProblemRecord:
+    """A problem; an acknowledgement that was sent counts, so its severities are those of one that does."""
+    return ProblemRecord(
+        id=sent.id,
+        number=UNKNOWN_NUMBER,
+        task=sent.task,
+        cause=sent.cause,
+        opened=to_instant(sent.opened),
+        since=to_instant(sent.since),
+        state=_STATES[sent.state],
+        worst=_STATES[sent.worst],
+        closed=_to_instant_or_none(sent.closed),
+        reason=sent.reason,
+        flapping=sent.flapping,
+        output=sent.output,
+        owner=sent.owner,
+        labels=sent.labels,
+        acknowledgement=None if sent.acknowledged is None else _to_acknowledgement(sent.acknowledged),
+    )
+
+
+def _to_acknowledgement(sent: AcknowledgementDocument) -> Acknowledgement:
+    return Acknowledgement(
+        to_instant(sent.at), sent.by, sent.comment, _to_instant_or_none(sent.until), sticky=sent.sticky
+    )
+
+
+def to_problem_note(sent: ProblemNoteDocument) -> ProblemNote:
+    """What somebody wrote about a problem."""
+    return ProblemNote(to_instant(sent.at), sent.who, sent.action, sent.text)
 
 
 def to_ended_run(sent: Forced) -> EndedRun:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
+from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.client.contract import Backend
 from evenbeat.client.store_based import LocalClient, wall_clock
@@ -26,6 +27,7 @@ from evenbeat.wire.requests import (
     ForceTasks,
     GetLiveTaskState,
     NodeQuery,
+    ProblemRequest,
     Request,
     ResultRequest,
     SignInRequest,
@@ -157,6 +159,8 @@ class InProcessBackend:
         ):
             return self._ask_the_node(request)
         with self.lock:
+            if isinstance(request, ProblemRequest):
+                return perform_problem_request(self._admin, request)
             return reply_to_change(request, perform_change(self._admin, request))
 
     def close(self) -> None:
@@ -203,6 +207,8 @@ class _OwnLoopBackend:
             node.apply_changes()  # one of them may have just been created
             waiting = node.live.force(entries, request.named)
             return Reply(ended=[], waiting=waiting, touched=affected_tasks(entries, named=request.named))
+        if isinstance(request, ProblemRequest):
+            return perform_problem_request(node.admin, request)
         try:
             return reply_to_change(request, perform_change(node.admin, request, node.options.files))
         finally:

@@ -12,20 +12,24 @@ from evenbeat.client.contract import Backend
 from evenbeat.model import Entry, Instant, Task
 from evenbeat.report.history import HistoryRecord, RecordQuery, find_task_or_removed, history_records
 from evenbeat.store.cluster_contract import ClusterStore
-from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, RunRecord, SkipRecord, Store
-from evenbeat.wire.replies import AcceptedResult, ChangeResult, EndedRun, NewSignInLink
+from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, ProblemFilter, RunRecord, SkipRecord, Store
+from evenbeat.store.problem_records import ProblemNote, ProblemRecord
+from evenbeat.wire.replies import AcceptedResult, ChangeResult, EndedRun, NewSignInLink, ProblemsChanged
 from evenbeat.wire.requests import (
+    AcknowledgeProblems,
     AddTasks,
     AddToken,
     ApplyFiles,
     BackUpDatabase,
     ChangeRequest,
+    CommentOnProblems,
     CreateHeartbeatToken,
     CreateSignInLink,
     ForceTasks,
     GetCluster,
     GetStatus,
     PauseTasks,
+    ProblemRequest,
     RemoveHeartbeatToken,
     RemoveTasks,
     RemoveToken,
@@ -141,7 +145,39 @@ class LocalClient(ABC):
             self._release(node)
         return None if view is None else cluster_document(view)
 
+    def problems(self, only: ProblemFilter, *, acknowledged: bool | None = None) -> list[ProblemRecord]:
+        from evenbeat.report.problems import read_problems  # noqa: PLC0415 - heavy
+
+        return read_problems(self._store, only, self._now(), acknowledged=acknowledged)
+
+    def problem(self, number: int) -> tuple[ProblemRecord, list[ProblemNote]]:
+        from evenbeat.report.problems import find_problem  # noqa: PLC0415 - heavy
+
+        return find_problem(self._store, number)
+
     # Changes
+
+    def acknowledge(
+        self,
+        only: Filter,
+        ids: Sequence[int] = (),
+        *,
+        comment: str = "",
+        until: Instant | None = None,
+        sticky: bool = False,
+        withdraw: bool = False,
+    ) -> ProblemsChanged:
+        return self._act_on_problems(
+            AcknowledgeProblems(only, self._who, tuple(ids), comment, until, sticky, is_withdrawn=withdraw)
+        )
+
+    def comment(self, only: Filter, text: str, ids: Sequence[int] = ()) -> ProblemsChanged:
+        return self._act_on_problems(CommentOnProblems(only, self._who, text, tuple(ids)))
+
+    def _act_on_problems(self, request: ProblemRequest) -> ProblemsChanged:
+        changed = self._backend.ask(request).problems
+        assert changed is not None
+        return changed
 
     def add(self, tasks: Sequence[Task], owner: str) -> ChangeResult:
         return self._change(AddTasks(tuple(tasks), owner, self._who))

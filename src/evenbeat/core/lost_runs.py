@@ -14,10 +14,14 @@ def assumed_start(claimed: int, due: int, now: int) -> int:
     return min(max(claimed, due), now)
 
 
-def repeat_lost_runs(life: Lifecycle, rows: Ints, now: Instant) -> None:
-    """Runs were lost, with a worker or a whole node: one more for each, unless what is missed is to be skipped."""
+def repeat_lost_runs(life: Lifecycle, rows: Ints, now: Instant) -> Ints:
+    """Runs were lost, with a worker or a whole node: one more for each, unless what is missed is to be skipped.
+
+    Returns the rows that have one more.
+    """
     c = life.columns
-    some = rows[c.flags[rows] & int(Flag.MISSED_SKIP | Flag.POSTPONED) == 0]
+    some: Ints = rows[c.flags[rows] & int(Flag.MISSED_SKIP | Flag.POSTPONED) == 0]
     c.off_grid_due[some] = life.off_grid_times(some, now)
     c.off_grid_kind[some] = RunKind.CATCH_UP
     life.reset_due(some)
+    return some

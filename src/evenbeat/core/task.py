@@ -56,7 +56,7 @@ ALL_FLAGS: Final = 0xFFFF_FFFF
 
 
 class TaskColumns(ScheduleColumns):
-    """Everything the core knows of a task: about a hundred bytes."""
+    """Everything the core knows of a task: about 110 bytes."""
 
     flags = Column(np.uint32, Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED)
     accounted = Column(np.int64, NEVER)
@@ -81,6 +81,10 @@ class TaskColumns(ScheduleColumns):
     changes = Column(np.uint32, 0)
     flapping = Column(np.bool_, default=False)
     result_at = Column(np.int64, NEVER)
+    problem = Column(np.uint8, 0)
+    """The open problem, packed by `core.problems`; 0 for none."""
+    problem_opened = Column(np.int64, 0)
+    """When it opened; if it has closed, when the last one did."""
 
 
 def tolerance_of(columns: TaskColumns, rows: Ints, flags: Flags, interval: Ints) -> Ints:

@@ -11,6 +11,11 @@ from evenbeat.when.zone import zone
 RELATIVE_REFUSED: Final = "a relative time would be another one whenever this is read; accepted here: a date and time"
 
 
+def parse_one_off(text: str) -> Instant:
+    """A time that a person or program gives once, in UTC unless it has an offset; raise Invalid."""
+    return parse_instant(text, zone("UTC"))
+
+
 def is_relative(at: object) -> bool:
     """Such as "+10m"."""
     return isinstance(at, str) and at.lstrip().startswith("+")

@@ -28,6 +28,11 @@ def text_error(text: str) -> str:
     return "" if found is None else f"{escaped_line(text[:64])!r:.80} has U+{ord(found[0]):04X}, {_ACCEPTED}"
 
 
+def lines_error(text: str) -> str:
+    """Why a text of several lines, such as a comment, is refused; empty if it is not. Tabs are accepted too."""
+    return text_error(text.replace("\n", " ").replace("\t", " "))
+
+
 def name_error(name: str) -> str:
     """Why a name that is used in the path of a URL is refused; empty if it is not."""
     if name.isprintable() and name[:1] not in (" ", ".") and name[-1:] != " ":

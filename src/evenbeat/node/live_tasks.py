@@ -16,7 +16,7 @@ from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.task import SkipColumns
 from evenbeat.load.config import DEFAULT_KEEP
 from evenbeat.model import Entry, Instant
-from evenbeat.node.loop.records import task_positions_of
+from evenbeat.node.loop.records import problem_changes_of, task_positions_of
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.options import NodeOptions
@@ -85,6 +85,8 @@ class LiveTasks:
         if changed.changed:
             rows, postponed = tasks.change(changed.changed, now)
             batch.skips += turns.skips_of(postponed, now)
+            known = tasks.rows([entry.number for entry in changed.changed])
+            batch.problems += problem_changes_of(tasks.columns, tasks.problems.reconcile(known, now))
             batch.settled += [SettledDefinitions(entry.number, entry.changed) for entry in changed.changed]
             moved.append(rows)
         if changed.created:
@@ -93,6 +95,8 @@ class LiveTasks:
             tasks.lifecycle.pace.mean_rate = tasks.mean_rate
             tasks.lifecycle.begin(rows, now)
             turns.ends_of_removed.restore(rows)
+            problems = [update for some in (back, rows) for update in tasks.problems.reconcile_restored(some, now)]
+            batch.problems += problem_changes_of(tasks.columns, problems)
             for some in (back, rows):
                 batch.skips += turns.skips_of(tasks.start_at(some, now), now)
                 moved.append(some)

@@ -11,6 +11,7 @@ from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.core.task_columns import default_timebox_of
 from evenbeat.load.config import DEFAULT_KEEP
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
+from evenbeat.report.problems import problem_sentence
 from evenbeat.report.task_status import unreadable, with_next_run
 from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts, typed_time_span
 from evenbeat.report.why_past import why_then
@@ -22,7 +23,7 @@ from evenbeat.report.words import (
     state_words,
 )
 from evenbeat.store.cluster_contract import ClusterStore
-from evenbeat.store.contract import Filter, RunRecord, SnapshotReader, Store, TaskSnapshot
+from evenbeat.store.contract import Filter, ProblemFilter, RunRecord, SnapshotReader, Store, TaskSnapshot
 from evenbeat.when.duration import spoken_duration
 from evenbeat.when.period import compile_periods
 from evenbeat.when.schedule import NodeEventSchedule
@@ -68,6 +69,9 @@ def explain(
         is_live=is_live,
         moment=live,
         is_shared=isinstance(store, ClusterStore),
+        problems=store.problems(
+            ProblemFilter(Filter(names=(entry.id,)), is_open=True if span is None else None, most=_MAX_RECORDS)
+        ),
     )
     return why_now(facts) if span is None else why_then(facts, *span)
 
@@ -127,7 +131,9 @@ def why_now(facts: TaskFacts) -> Answer:
         reasons.append(deaths_words(subject.task.name, deaths))
     if is_set_aside(deaths):
         sentence += f"; it is set aside: {deaths} workers in a row died with it"
-    return Answer(f"{subject.task.name} {sentence}.", reasons + subject.latest())
+    reasons += subject.latest()
+    reasons += (problem_sentence(problem, facts.now, subject.zone) for problem in facts.problems)
+    return Answer(f"{subject.task.name} {sentence}.", reasons)
 
 
 def _running(subject: ExplainedTask, reasons: list[str]) -> str:

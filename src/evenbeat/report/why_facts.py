@@ -8,6 +8,7 @@ from msgspec import Struct
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant, Period, RunKind, Task
 from evenbeat.report.words import nominals_of, run_words, skip_words, zone_of
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.when.duration import spoken_duration
 from evenbeat.when.inside import within_period
 from evenbeat.when.instant import parse_instant, spoken_instant
@@ -39,6 +40,8 @@ class TaskFacts(Struct, frozen=True):
     """What that node says of the task; None also if the node cannot answer yet."""
     is_shared: bool = False
     """Is the database that of a cluster?"""
+    problems: Sequence[ProblemRecord] = ()
+    """Now: the open ones; of a time in the past: closed ones too."""
 
 
 class ExplainedTask:

@@ -4,6 +4,7 @@ from typing import Final
 
 from evenbeat.core.gate import Reason
 from evenbeat.model import DAY, MINUTE, Instant, RunKind
+from evenbeat.report.problems import past_problem_sentence
 from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts
 from evenbeat.report.words import (
     RUN_KIND_WORDS,
@@ -43,6 +44,9 @@ def why_then(facts: TaskFacts, start: Instant, end: Instant) -> Answer:
         or _without_record(subject, start, end, reasons)
         or _not_due(subject, start, end, reasons)
     )
+    if start <= facts.now:
+        open_then = (p for p in facts.problems if p.opened < end and (p.closed is None or p.closed >= start))
+        reasons += (past_problem_sentence(problem, subject.zone) for problem in open_then)
     return Answer(f"{subject.task.name} {sentence}.", reasons)
 
 

@@ -8,12 +8,17 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 from types import ModuleType
 from typing import Final, NamedTuple
 
-from evenbeat.core import gate, lifecycle
+from evenbeat.core import gate, lifecycle, problems
 from evenbeat.core.lifecycle import Lifecycle
-from evenbeat.sim.explore import explore
+from evenbeat.core.problems import Problems
+from evenbeat.model import State
+from evenbeat.sim.explore import ExplorationResult, explore
+from evenbeat.sim.problem_explore import explore_problems
+from evenbeat.sim.problem_model import ProblemShape
 from evenbeat.sim.state import WorldShape
 
 SHAPES: Final = (
@@ -29,10 +34,16 @@ SHAPES: Final = (
 )
 """Small worlds: a counterexample is a few events long, so these show soon what they show at all."""
 
+PROBLEM_SHAPES: Final = (
+    ProblemShape("one task", states=(State.OK, State.WARNING, State.CRITICAL)),
+    ProblemShape("a check and a task", 2, 1, (State.OK, State.CRITICAL), edits=False),
+)
+"""Small worlds of problems."""
+
 MOST_STATES: Final = 1_000
 """States of each shape that are explored for one mutant."""
 
-MODULES: Final[tuple[ModuleType, ...]] = (gate, lifecycle)
+MODULES: Final[tuple[ModuleType, ...]] = (gate, lifecycle, problems)
 """Modules of the core whose conditions are turned into their opposites."""
 
 _NO_CLOCK: Final = "the worlds have no clock: `sim.engine` simulates it, unit tests and tests/paths check it"
@@ -40,6 +51,7 @@ _NOT_A_TASK: Final = "it decides nothing about runs of tasks: unit tests check i
 _CLUSTER: Final = "`sim.cluster_mutants` plants bugs in it"
 UNEXPLORED_MODULES: Final = {
     "access_rules": _NOT_A_TASK,
+    "acknowledgement": "the worlds of problems have no people: unit tests check it",
     "check": "the worlds have no checks: unit tests compare it with slow oracles",
     "clock_steps": _NO_CLOCK,
     "columns": "memory, no rule",
@@ -102,6 +114,7 @@ UNEXPLORED_FUNCTIONS: Final = {
     "release": "the worlds have no clock, so nothing is due soon",
     "_certain_to_run": "the worlds have no clock, so nothing is due soon",
     "_release_due": "their queues are short, and verified as a whole",
+    "count_by_state": "for monitoring; no decision looks at it",
     "_order_key": "their queues are short, and verified as a whole",
 }
 """Functions whose conditions no world reaches, with the reason. Unit tests and simulations cover them."""
@@ -115,6 +128,8 @@ EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
     ("_verify_and_execute", "~near", "drop ~"): "the worlds have no clock, so nothing is near",
     ("", "Flag.CATCHING_UP | Flag.PASSIVE", "| to &"): "the worlds have none of these",
     ("", "Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED", "| to &"): "the worlds have none of these",
+    ("_follow", "problem & _OPEN", "& to |"): "a shortcut: the long way gives the same where it may be taken",
+    ("reconcile", "(result_at > 0) & (result_at < now)", "& to |"): "each result of the worlds came before now",
     ("complete", "flags & _SPECIAL", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
     ("_execute", "flags & _SPECIAL", "& to |"): "a shortcut: the long way gives the same where it may be taken",
     **dict.fromkeys(
@@ -248,16 +263,25 @@ class _ConditionInverter(ast.NodeTransformer):
 
 def mutated(mutant: Mutant) -> type[Lifecycle]:
     """A class Lifecycle with the mutated condition in it, or in its gate."""
-    source = gate if mutant.module == "gate" else lifecycle
-    tree = ast.parse(_SOURCE[source])
-    target = list(ast.walk(tree))[mutant.place]
-    changed = _load(source, ast.fix_missing_locations(_ConditionInverter(target, mutant.rule).visit(copy.copy(tree))))
-    if source is gate:
+    changed = _mutated_module(mutant, gate if mutant.module == "gate" else lifecycle)
+    if mutant.module == "gate":
         around = _load(lifecycle, ast.parse(_SOURCE[lifecycle]))
         vars(around)["verify"] = vars(changed)["verify"]
         changed = around
     kind: type[Lifecycle] = vars(changed)["Lifecycle"]
     return kind
+
+
+def mutated_problems(mutant: Mutant) -> type[Problems]:
+    """A class Problems with the mutated condition in it."""
+    kind: type[Problems] = vars(_mutated_module(mutant, problems))["Problems"]
+    return kind
+
+
+def _mutated_module(mutant: Mutant, source: ModuleType) -> ModuleType:
+    tree = ast.parse(_SOURCE[source])
+    target = list(ast.walk(tree))[mutant.place]
+    return _load(source, ast.fix_missing_locations(_ConditionInverter(target, mutant.rule).visit(copy.copy(tree))))
 
 
 def _load(module: ModuleType, tree: ast.AST) -> ModuleType:
@@ -270,20 +294,31 @@ def _load(module: ModuleType, tree: ast.AST) -> ModuleType:
 def explore_mutant(mutant: Mutant, most: int = MOST_STATES) -> MutantFate | None:
     """Explore until a world shows the change; None if none does."""
     try:
-        kind = mutated(mutant)
-        for shape in SHAPES:
-            found = explore(shape, kind, most).counterexample
-            if found is not None:
-                return MutantFate(f"property {found.property}", len(found.events), shape.name)
+        if mutant.module == "problems":
+            explored = _explore_problem_worlds(mutated_problems(mutant), most)
+        else:
+            explored = _explore_worlds(mutated(mutant), most)
+        for found in explored:
+            if found.counterexample is not None:
+                broken = found.counterexample
+                return MutantFate(f"property {broken.property}", len(broken.events), broken.world)
     except Exception as error:  # an error counts as noticed
         return MutantFate(f"raises {type(error).__name__}: {error}", 0, "")
     return None
 
 
+def _explore_worlds(kind: type[Lifecycle], most: int) -> Iterator[ExplorationResult]:
+    return (explore(shape, kind, most) for shape in SHAPES)
+
+
+def _explore_problem_worlds(kind: type[Problems], most: int) -> Iterator[ExplorationResult]:
+    return (explore_problems(shape, kind, most) for shape in PROBLEM_SHAPES)
+
+
 def try_all_mutants(say: Callable[[str], object], most: int = MOST_STATES) -> int:
     """Try all mutants and report each; returns how many survive unexcused, or -1 if the original fails too."""
-    for shape in SHAPES:
-        found = explore(shape, most=most).counterexample
+    for explored in chain(_explore_worlds(Lifecycle, most), _explore_problem_worlds(Problems, most)):
+        found = explored.counterexample
         if found is not None:
             say(f"the original fails, so nothing can be told: {found}\n")
             return -1

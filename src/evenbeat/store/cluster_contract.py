@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from evenbeat.model import Entry
 from evenbeat.store.contract import PastDefinition, Store, StoreError, TaskProgress
+from evenbeat.store.problem_records import OpenProblem
 
 
 class LeaseLost(StoreError):
@@ -163,6 +164,8 @@ class ClusterStore(Store, Protocol):
         """The progress of their tasks, with tokens, in the order of the tasks' numbers."""
 
     def past_definitions_in(self, partitions: Sequence[int]) -> Iterator[PastDefinition]: ...
+
+    def open_problems_in(self, partitions: Sequence[int]) -> Iterator[OpenProblem]: ...
 
     # Changes and requests of other processes
 

@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from evenbeat.model import DAY, Entry, Instant, Invalid, Outcome, Period, RunKind, State, Task
+from evenbeat.model import DAY, Acknowledgement, Entry, Instant, Invalid, Outcome, Period, RunKind, State, Task
 from evenbeat.model import FOREVER as FOREVER  # noqa: PLC0414 - part of the contract
 from evenbeat.model import NEVER as NEVER  # noqa: PLC0414
+from evenbeat.store.problem_records import OpenProblem, ProblemChange, ProblemNote, ProblemRecord
 
 PLAIN_OUTPUT_LENGTH: Final = 200
 """Characters of output that history keeps of a plain success. Other runs, and the latest one, keep all their output."""
@@ -222,6 +223,11 @@ class Batch(Struct):
     told: list[SubmittedResult] = []
     """Applied after `finishes`."""
     settled: list[SettledDefinitions] = []
+    problems: list[ProblemChange] = []
+    """Applied last. Changes of problems of tasks that were removed meanwhile are ignored.
+
+    A change that says that a closed problem is open opens it again; closing a closed problem changes nothing.
+    """
 
 
 # What a store returns
@@ -409,6 +415,26 @@ class Filter(Struct, frozen=True):
 ALL_TASKS: Final = Filter()
 
 
+class ProblemFilter(Struct, frozen=True):
+    """Selects problems: those that meet all the conditions given. Newest first, by id."""
+
+    tasks: Filter = ALL_TASKS
+    """Of these tasks; its `state`, `after` and `most` are ignored."""
+    cause: str | None = None
+    state: State | None = None
+    """In this state: the present one, or of a closed problem the most severe that it has had."""
+    is_open: bool | None = True
+    """None for open and closed ones."""
+    ids: tuple[int, ...] = ()
+    """Only these; empty for all."""
+    before: int | None = None
+    """Only smaller ids, for the next page."""
+    most: int = 1_000_000
+
+
+OPEN_PROBLEMS: Final = ProblemFilter()
+
+
 WithdrawnTasks = frozenset[int]
 """Numbers of tasks that were removed before their claims were committed: those claims are not kept."""
 NONE_WITHDRAWN: Final[WithdrawnTasks] = frozenset()
@@ -445,7 +471,8 @@ class Store(Protocol):
         """Create tasks, all or none; raise Conflict, which names them, if names are taken.
 
         A task that was removed while it ran is restored if its name is given again before that run has ended: it keeps
-        number, id, state, cursor and history, gets the new definition and owner, and its version goes up.
+        number, id, state, cursor and history, gets the new definition and owner, and its version goes up. The problems
+        that its removal closed are open again.
         """
 
     def update(
@@ -465,7 +492,10 @@ class Store(Protocol):
         """
 
     def remove(self, numbers: Sequence[int], now: Instant, who: str = "") -> None:
-        """Delete those of the tasks that exist; their history stays as long as `keep` says."""
+        """Delete those of the tasks that exist; their history stays as long as `keep` says.
+
+        Their open problems close at `now`, with the reason "removed".
+        """
 
     def find(self, name_or_id: str) -> Entry | None:
         """One task by its name or id."""
@@ -548,6 +578,35 @@ class Store(Protocol):
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         """Skipped nominal times and refused off-grid runs, by `at`, newest first. With `before`, those before it."""
 
+    # Problems
+
+    def open_problems(self) -> Iterator[OpenProblem]:
+        """All open problems in the order of their tasks, for a node that starts."""
+
+    def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
+        """The problems that the filter selects, newest first, also of removed tasks; Invalid for an unknown cause."""
+
+    def count_problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> int:
+        """How many problems the filter selects, without regard to `before` and `most`."""
+
+    def find_problem(self, number: int) -> ProblemRecord | None:
+        """A problem by its id, open or closed, as long as it is kept."""
+
+    def problem_notes(self, number: int) -> list[ProblemNote]:
+        """What people wrote about a problem, oldest first."""
+
+    def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
+        """Acknowledge open problems, or take their acknowledgements back (None). Each of them gets a note.
+
+        Both severities of the acknowledgement are that of the problem now, or if that is 0 (a check that flaps is OK
+        just now) the worst that it has had. Return those of the ids, in their order,
+        whose problems are open and were changed: a problem that is not acknowledged has nothing to take back. Thousands
+        may be changed in several steps, so that batches need not wait for all of them.
+        """
+
+    def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
+        """Add a comment to problems, open or closed; return those of the ids, in their order, that exist."""
+
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         """The audit, newest first; with `name`, of one task, period, limit or other thing."""
 
@@ -561,6 +620,8 @@ class Store(Protocol):
 
     def prune(self, now: Instant, keep: int) -> int:
         """Delete history that is older than `keep` microseconds, and plain successes beyond a bound; a part at a time.
+
+        Closed problems and their notes go like history, by the time when they closed; open ones stay.
 
         The audit is kept longer: see AUDIT_MIN_AGE and AUDIT_MIN_ROWS.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from evenbeat.model import SECOND, Entry, Instant, Period, RunKind, Task
+from evenbeat.model import SECOND, Acknowledgement, Entry, Instant, Period, RunKind, Task
 from evenbeat.store.common import audit
 from evenbeat.store.common.conflicts import check_names, check_versions
 from evenbeat.store.common.entries import in_task_order, new_entries, new_ids, redefined
@@ -21,6 +21,7 @@ from evenbeat.store.contract import (
     AUDIT_MIN_ROWS,
     FOREVER,
     NEVER,
+    OPEN_PROBLEMS,
     AuditFilter,
     Batch,
     Change,
@@ -28,13 +29,16 @@ from evenbeat.store.contract import (
     Filter,
     NumberedChange,
     PastDefinition,
+    ProblemFilter,
     RunRecord,
     SkipRecord,
     StoreError,
     TaskProgress,
     WithdrawnTasks,
 )
+from evenbeat.store.memory_problems import MemoryProblems
 from evenbeat.store.memory_tasks import BatchDraft, HistoryRun, HistorySkip, TaskRecord, with_past
+from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
 
 PLAIN_RUNS: Final = 100_000
 """Plain successes that history keeps, of all tasks together."""
@@ -62,6 +66,7 @@ class MemoryStore:
         """Numbered in the order in which they were first recorded: 1, 2, 3 ..."""
         self._newest_skip: dict[int, int] = {}
         self._last_skip = 0
+        self._problems = MemoryProblems()
         self._changes: list[Change] = []
         self._changes_forgotten = 0
 
@@ -81,6 +86,7 @@ class MemoryStore:
                 row = self._rows[entry.number]
                 row.entry, row.removed, row.past = entry, None, ()
                 row.accounted, row.extra, row.pause_from, row.pause_until = now, FOREVER, NEVER, NEVER
+            self._problems.restore({entry.number for entry in back})
             self._names |= {entry.task.name: entry.number for entry in (*entries, *back)}
             self._changes += audit.created(entries, now, who) + audit.restored(back, now, who)
             return in_task_order(tasks, entries, back)
@@ -117,6 +123,7 @@ class MemoryStore:
             for row in gone:
                 row.removed = now
                 del self._names[row.entry.task.name]
+            self._problems.remove({row.entry.number for row in gone}, now)
             self._changes += audit.removed((row.entry for row in gone), now, who)
 
     def _is_there(self, number: int) -> bool:
@@ -251,6 +258,8 @@ class MemoryStore:
                 self._skips |= draft.skips
                 self._newest_skip |= draft.newest_skip
                 self._last_skip = draft.last_skip
+                for batch in batches:
+                    self._problems.record(batch.problems, self._is_there)
         except StoreError as e:
             future.set_exception(e)
         else:
@@ -296,6 +305,36 @@ class MemoryStore:
                 for s in sorted(found, key=lambda s: s.at, reverse=True)[:most]
             ]
 
+    # Problems
+
+    def open_problems(self) -> Iterator[OpenProblem]:
+        with self._lock:
+            return iter(self._problems.open_problems())
+
+    def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
+        with self._lock:
+            return self._problems.find(only, self._rows)
+
+    def count_problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> int:
+        with self._lock:
+            return self._problems.count(only, self._rows)
+
+    def find_problem(self, number: int) -> ProblemRecord | None:
+        with self._lock:
+            return self._problems.find_one(number, self._rows)
+
+    def problem_notes(self, number: int) -> list[ProblemNote]:
+        with self._lock:
+            return self._problems.notes(number)
+
+    def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
+        with self._lock:
+            return self._problems.acknowledge(ids, ack, now, who)
+
+    def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
+        with self._lock:
+            return self._problems.comment(ids, text, now, who)
+
     # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
@@ -312,7 +351,7 @@ class MemoryStore:
             self._changes_forgotten += len(self._changes) - len(changes)
             before = sum(map(len, (self._runs, self._skips, self._changes, self._rows)))
             self._runs, self._skips, self._changes, self._rows = runs, skips, changes, rows
-            return before - sum(map(len, (runs, skips, changes, rows)))
+            return self._problems.prune(cutoff, rows) + before - sum(map(len, (runs, skips, changes, rows)))
 
     def backup(self, path: Path) -> None:
         raise StoreError(f"a store in memory cannot be backed up to {path}: use a database to have backups")

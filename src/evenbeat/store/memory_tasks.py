@@ -226,11 +226,11 @@ class BatchDraft:
             row.accounted, row.extra, row.extra_kind = progress
         for claim in batch.claims:
             row = self._row(claim.task)
-            if row.claim is not None:
-                raise ContradictoryBatch(f"task {claim.task} has an open claim: it must end before the next")
             if row.removed is not None:
                 self.withdrawn.add(claim.task)
                 continue
+            if row.claim is not None:
+                raise ContradictoryBatch(f"task {claim.task} has an open claim: it must end before the next")
             row.claim, row.claim_started = claim, None
             row.accounted, row.extra, row.extra_kind = claim.accounted, claim.extra, claim.extra_kind
         for settled in batch.settled:

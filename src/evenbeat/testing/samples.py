@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from evenbeat.model import MINUTE, Instant, Job, Outcome, RunKind, Schedule, Task
+from evenbeat.model import MINUTE, SEVERITY, Cause, Instant, Job, Outcome, RunKind, Schedule, State, Task
 from evenbeat.store.contract import FOREVER, NEVER, Claim, Finish, ProgressRecord, Refusal, Skip, SubmittedResult
+from evenbeat.store.problem_records import ProblemChange
 
 T0: Final = Instant(1_800_000_000_000_000)
 """An arbitrary time in 2027."""
@@ -100,3 +101,18 @@ def a_submitted_result(
         extra_kind=0,
         notable=notable,
     )
+
+
+def a_problem_change(
+    task: int,
+    opened: int = T0,
+    at: int | None = None,
+    state: State = State.CRITICAL,
+    *,
+    is_open: bool = True,
+    cause: Cause = Cause.STATE,
+    reason: str = "",
+) -> ProblemChange:
+    """A problem opens; with another `at`, it changes or closes then."""
+    when = opened if at is None else at
+    return ProblemChange(task, cause.value, opened, when, int(state), SEVERITY[state], is_open, reason)

@@ -16,13 +16,20 @@ from evenbeat.store.contract import Store
 from evenbeat.testing.store_history import HistoryContract
 from evenbeat.testing.store_maintenance import MaintenanceContract
 from evenbeat.testing.store_past_definitions import PastDefinitionsContract
+from evenbeat.testing.store_problems import ProblemsContract
 from evenbeat.testing.store_runs import RunsContract
 from evenbeat.testing.store_submitted_results import SubmittedResultsContract
 from evenbeat.testing.store_tasks import TasksContract
 
 
 class StoreContract(
-    TasksContract, PastDefinitionsContract, RunsContract, SubmittedResultsContract, HistoryContract, MaintenanceContract
+    TasksContract,
+    PastDefinitionsContract,
+    RunsContract,
+    SubmittedResultsContract,
+    HistoryContract,
+    ProblemsContract,
+    MaintenanceContract,
 ):
     """What every store must do."""
 

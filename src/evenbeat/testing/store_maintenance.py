@@ -4,9 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.model import DAY, Instant, Period
-from evenbeat.store.contract import AUDIT_MIN_AGE, AUDIT_MIN_ROWS, AuditFilter, Batch, Change, Store, StoreError
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_refusal, a_skip, a_task
+from evenbeat.model import DAY, Acknowledgement, Instant, Period
+from evenbeat.store.contract import (
+    AUDIT_MIN_AGE,
+    AUDIT_MIN_ROWS,
+    AuditFilter,
+    Batch,
+    Change,
+    ProblemFilter,
+    Store,
+    StoreError,
+)
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_problem_change, a_refusal, a_skip, a_task
 from evenbeat.testing.store_history import minutes_later, record_run
 from evenbeat.testing.store_runs import number_of, progress_of
 
@@ -35,6 +44,9 @@ def all_of_store(store: Store) -> tuple[object, ...]:
         store.periods(),
         store.settings(""),
         store.cursors(numbers),
+        found := store.problems(ProblemFilter(is_open=None)),
+        [store.problem_notes(problem.id) for problem in found],
+        list(store.open_problems()),
     )
 
 
@@ -47,6 +59,11 @@ def fill_store(store: Store) -> None:
         Batch(skips=[a_skip(b, minutes_later(0), 5)], refusals=[a_refusal(b, minutes_later(6))], claims=[a_claim(c)])
     ).result()
     store.record(Batch(finishes=[a_finish(c, cursor=b"here")], claims=[a_claim(b, minutes_later(7))])).result()
+    store.record(Batch(problems=[a_problem_change(n) for n in (a, b, c)])).result()
+    store.record(Batch(problems=[a_problem_change(b, at=minutes_later(7), is_open=False)])).result()
+    open_problems = [problem.id for problem in store.problems()]
+    store.acknowledge(open_problems, Acknowledgement(T0, "ann", "on it"), minutes_later(7), "ann")
+    store.comment(open_problems, "soon", minutes_later(7), "ann")
     store.remove([c], minutes_later(8))
     store.set_periods({"work": Period()}, "me", T0)
     store.set_settings({"key": "value"})

@@ -304,6 +304,78 @@ class Heartbeat(Struct):
     url: str
 
 
+class AcknowledgementDocument(Struct):
+    """Somebody takes care of a problem."""
+
+    by: str
+    at: TimestampText
+    comment: str
+    until: TimestampText | None
+    """It ends then; null: with the problem."""
+    sticky: bool
+    """It goes on when the problem gets worse."""
+
+
+CauseWord = Literal["state", "failed"]
+
+
+class ProblemOfTask(Struct):
+    """What is wrong with a task: it keeps its id from the result that opened it to the one that closes it."""
+
+    id: int
+    task: str
+    cause: CauseWord
+    """state: a check is HARD and not OK. failed: a run of another task failed."""
+    state: StateWord
+    """The present one; of a closed problem the most severe that it has had."""
+    worst: StateWord
+    opened: TimestampText
+    since: TimestampText
+    """When it came into its present state."""
+    closed: TimestampText | None
+    reason: str
+    """Why it closed, if not by a result: removed, changed, superseded."""
+    flapping: bool
+    output: str
+    """The first line of the latest output; empty of a closed problem."""
+    owner: str
+    labels: dict[str, str]
+    acknowledged: AcknowledgementDocument | None
+    """null if nobody has, if that has ended, or if the problem has become worse since."""
+
+
+class ProblemPage(Struct):
+    """Problems, newest first."""
+
+    problems: list[ProblemOfTask]
+    next: int | None
+    """Give it as `before` for the next page; null on the last one."""
+    total: Count
+
+
+class ProblemNoteDocument(Struct):
+    """What somebody wrote about a problem, or did with it."""
+
+    at: TimestampText
+    who: str
+    action: Literal["commented", "acknowledged", "unacknowledged"]
+    text: str
+
+
+class ProblemWithNotes(ProblemOfTask):
+    """A problem and what people wrote about it."""
+
+    notes: list[ProblemNoteDocument]
+    """Oldest first."""
+
+
+class ChangedProblems(Struct):
+    """The problems to which it was done."""
+
+    ids: list[int]
+    tasks: list[str]
+
+
 class RunningDocument(Struct):
     """A run that is under way."""
 

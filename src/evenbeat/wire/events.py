@@ -33,12 +33,12 @@ class RunEvent(Struct, frozen=True, tag="run"):
 
 
 class TaskEvent(Struct, frozen=True, tag="task"):
-    """A task was created, changed or removed."""
+    """A task was created, changed or removed, or somebody did something with its problem."""
 
     name: str | None
     """None if many tasks changed at once."""
     change: str
-    """created, changed, removed; many."""
+    """created, changed, removed; acknowledged, unacknowledged, commented; many."""
     count: int = 1
     next: Instant | None = None
     """When it is due next, as in `RunEvent`; None also for many at once."""

@@ -66,3 +66,5 @@ class NodeMetrics(Struct):
     """None for a single node."""
     queue: str = ""
     """Why runs cannot be dispatched or started; empty if they can."""
+    problems: dict[str, int] = {}
+    """Open problems of its tasks, by their state."""

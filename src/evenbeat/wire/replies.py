@@ -70,6 +70,14 @@ class AffectedTasks(Struct):
     """Files that own some of the tasks: each undoes the change when it is next applied."""
 
 
+class ProblemsChanged(Struct):
+    """The problems that were acknowledged or commented on."""
+
+    ids: list[int]
+    tasks: list[str]
+    """The names of their tasks, each once."""
+
+
 class EndedRun(Struct):
     """A forced run whose end the caller waited for."""
 
@@ -120,6 +128,7 @@ class Reply(Struct, omit_defaults=True):
     taken: AcceptedResult | None = None
     cluster: ClusterView | None = None
     link: NewSignInLink | None = None
+    problems: ProblemsChanged | None = None
     token: str = ""
     problem: str = ""
     """Why the request was refused or failed."""

@@ -22,6 +22,9 @@ MAX_NAMES_IN_REPLY: Final = 100
 THIS_MACHINE: Final = "this machine"
 """The source of a request that arrives by the control socket, in the audit."""
 
+COMMENT_LIMIT: Final = 4_096
+"""Characters of a comment on a problem."""
+
 RoleName = Literal["read", "operate", "admin"]
 
 
@@ -102,6 +105,32 @@ class ForceTasks(Struct, tag="run"):
     """The most task names in the reply."""
     is_passed_on: bool = False
     """Another node of the cluster passed it on, and has written it to the audit already."""
+
+
+class AcknowledgeProblems(Struct, tag="acknowledge"):
+    """Acknowledge the open problems of tasks, or take the acknowledgement back. `Reply.problems`."""
+
+    only: Filter
+    """Tasks."""
+    who: str
+    ids: tuple[int, ...] = ()
+    """Only these problems, of the tasks that `only` selects; empty for all of them."""
+    comment: str = ""
+    """At most COMMENT_LIMIT characters: whoever performs it says so, in words for people."""
+    until: Instant | None = None
+    sticky: bool = False
+    is_withdrawn: bool = False
+    """Take the acknowledgement back."""
+
+
+class CommentOnProblems(Struct, tag="comment"):
+    """Add a comment to the open problems of tasks, or to problems by id, closed ones too. `Reply.problems`."""
+
+    only: Filter
+    who: str
+    text: str
+    """At most COMMENT_LIMIT characters, and not empty."""
+    ids: tuple[int, ...] = ()
 
 
 class SetPeriods(Struct, tag="set-periods"):
@@ -307,10 +336,21 @@ ChangeRequest = (
     | ApplyFiles
     | ApplyConfigs
 )
+ProblemRequest = AcknowledgeProblems | CommentOnProblems
+"""What people do with problems: performed like changes, with a live node or without."""
 NodeQuery = GetStatus | GetLiveTaskState | GetRunningRuns | GetNodeIdentity | GetNodeMetrics | GetCluster
 """Questions that only a live node can answer."""
 ResultRequest = SubmitResult | SendHeartbeat | CreateHeartbeatToken | RemoveHeartbeatToken
 """Submitted results and heartbeats, which only a live node accepts."""
 SignInRequest = CreateSignInLink | UseSignInLink | RecordSignIn | StartPageSession | EndPageSession
 """Signing in to the page, which only a live node serves."""
-Request = ChangeRequest | ForceTasks | ResultRequest | SignInRequest | BackUpDatabase | NodeQuery | SubscribeToEvents
+Request = (
+    ChangeRequest
+    | ProblemRequest
+    | ForceTasks
+    | ResultRequest
+    | SignInRequest
+    | BackUpDatabase
+    | NodeQuery
+    | SubscribeToEvents
+)

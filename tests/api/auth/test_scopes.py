@@ -9,6 +9,7 @@ import pytest
 from api_client import ApiClient, RoleNameAuthenticator
 from in_process_server import InProcessServer
 from live_node import LiveNode
+from problem_seeds import seed_problem
 
 from evenbeat.admin.tokens import add_token, create_api_token
 from evenbeat.api.application import ROUTES
@@ -18,22 +19,27 @@ from evenbeat.api.http.route import Role, Route
 from evenbeat.api.live.event_feed import parse_feed_position, sse_frame
 from evenbeat.api.openapi import reference_page
 from evenbeat.core.scope import Scope
+from evenbeat.model import Cause
 from evenbeat.store.contract import Filter
 
 SHOP = Scope("shop")
 OPS = Scope(None, {"team": "ops"})
 ALL = [*ROUTES, *reference_page.routes(ROUTES)]
-PARTS = {"{name}": "theirs", "{token}": "x" * 32}
+PARTS = {"{name}": "theirs", "{token}": "x" * 32, "{id}": "1"}
+"""What stands in a path for a variable: the task outside, and its problem."""
 
 
 @pytest.fixture(scope="module", params=[SHOP, OPS], ids=["owner", "label"])
-def limited(request: pytest.FixtureRequest, context: ApiContext, api: ApiClient) -> Iterator[ApiClient]:
+def limited(
+    request: pytest.FixtureRequest, context: ApiContext, api: ApiClient, live_node: LiveNode
+) -> Iterator[ApiClient]:
     """An admin whose token is limited; `mine-*` is within, `theirs-*` is not."""
     if api.get("/v1/tasks/mine").status_code == 404:
         for name, owner, team in (("mine", "shop", "ops"), ("theirs", "bank", "dev")):
             body = {"name": name, "every": "1d", "command": ["noop"], "labels": {"team": team}}
             assert api.post(f"/v1/tasks?owner={owner}", json=body).status_code == 201
             assert api.post(f"/v1/tasks/{name}/run?wait=true").status_code == 200
+        assert seed_problem(live_node.node.store, "theirs", cause=Cause.FAILED) == 1
     api = ApiClient(context, RoleNameAuthenticator(request.param))
     yield api
     api.close()
@@ -69,6 +75,8 @@ def test_no_route_tells_of_or_touches_what_is_outside(limited: ApiClient, api: A
     bodies: dict[str, Any] = {
         "/v1/actions": {"action": "pause", "all": True},
         "/v1/runs": {"tasks": ["theirs"], "wait": True},
+        "/v1/problems/acknowledge": {"ids": [1]},
+        "/v1/problems/comment": {"ids": [1], "text": "hm"},
         "/v1/tasks": {"name": "outside", "every": "1d", "command": ["noop"], "labels": {"team": "dev"}},
     }
     more: dict[str, Any] = {} if route.body is None else {"json": bodies.get(route.path, {})}
@@ -78,6 +86,8 @@ def test_no_route_tells_of_or_touches_what_is_outside(limited: ApiClient, api: A
     expected = refusals.get(SCOPE_POLICIES[route.method, route.path])
     if route.path in ("/v1/tasks", "/v1/runs") and route.method == "POST":
         expected = (403, 404)
+    if route.path.startswith("/v1/problems/"):
+        expected = (404,)
     assert answer.status_code in (expected or (200, 422))
     assert api.get("/v1/tasks/theirs").json()["paused"] is False
     limited.post("/v1/tasks/mine/resume")

@@ -162,6 +162,35 @@ def test_results_and_heartbeats_reach_the_node_that_has_the_check(cluster: LiveC
         assert cluster.second.get(f"/v1/tasks/{name}")["state"] == "ok"
 
 
+def test_problems_are_acknowledged_through_any_node_and_directly(
+    cluster: LiveCluster, evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = cluster.first, cluster.second
+    both = cluster.tasks("in trouble", check=True, passive=True, command=None, labels={"team": "trouble"})
+    for name in both:
+        first.post(f"/v1/tasks/{name}/result", 202, status=2, output="disk full|x=1")
+    for member in (first, second):  # each sees the problems of the tasks of both
+        found = member.get("/v1/problems", label="team=trouble")
+        assert ({problem["task"] for problem in found["problems"]}, found["total"]) == (set(both), 2)
+    ids = [problem["id"] for problem in found["problems"]]
+    assert sorted(first.post("/v1/problems/acknowledge", ids=ids, comment="on it")["ids"]) == sorted(ids)
+    assert second.get("/v1/problems", label="team=trouble", acknowledged="false")["total"] == 0
+    monkeypatch.setenv("EVENBEAT_TOKEN", cluster.token)
+    places = (("--db", cluster.dsn), ("--url", second.node.page.rstrip("/")))
+    near, far = (evenbeat("problems", "--label", "team=trouble", "--json", *place).json for place in places)
+    assert near == far
+    assert {problem["acknowledged"]["by"] for problem in near["problems"]} == {"tests"}
+    assert evenbeat("ack", "--label", "team=trouble", "--withdraw", "--db", cluster.dsn).code == 0
+    assert second.post("/v1/problems/comment", ids=ids[:1], text="the cable")["ids"] == ids[:1]
+    notes = first.get(f"/v1/problems/{ids[0]}")["notes"]
+    assert [note["action"] for note in notes] == ["acknowledged", "unacknowledged", "commented"]
+    for name in both:
+        assert any("not acknowledged" in reason for reason in first.get(f"/v1/tasks/{name}/why")["reasons"])
+        first.post(f"/v1/tasks/{name}/result", 202, status=0)
+    assert second.get("/v1/problems", label="team=trouble")["total"] == 0
+    assert second.get("/v1/problems", label="team=trouble", which="closed")["total"] == 2
+
+
 def test_plans_are_of_all_tasks(cluster: LiveCluster) -> None:
     both = set(cluster.tasks("planned", every="10m"))
     planned = cluster.first.get("/v1/upcoming", seconds=660, limit=1_000)["upcoming"]

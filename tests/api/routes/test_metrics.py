@@ -94,6 +94,7 @@ def test_what_the_node_did_is_in_the_numbers(context: ApiContext) -> None:
 
     assert grown("evenbeat_runs") == {("succeeded",): 1, ("failed",): 2}
     assert grown("evenbeat_claimed_runs") == {(): 3}
+    assert grown("evenbeat_problems") == {("critical",): 1}
     assert grown("evenbeat_tasks") == {(): 2}
     assert values(after["evenbeat_up"]) == values(after["evenbeat_ready"]) == {(): 1}
     assert values(after["evenbeat_workers"]) == {("default",): 1}
@@ -109,6 +110,7 @@ def test_all_values_of_a_label_are_there_from_the_beginning(context: ApiContext)
     assert values(found["evenbeat_runs"]).keys() == {(outcome.value,) for outcome in Outcome}
     assert values(found["evenbeat_skips"]).keys() == {(reason.value,) for reason in Reason} - {("none",)}
     assert ("critical",) in values(found["evenbeat_checks"])
+    assert values(found["evenbeat_problems"]).keys() == {("ok",), ("warning",), ("critical",), ("unknown",)}
 
 
 def test_histograms_are_whole(context: ApiContext) -> None:

@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small")
 def test_each_measure_has_the_promised_shape(evenbeat: Evenbeat) -> None:
     found = evenbeat("bench", "core", "--pairs", "2", "--json").json
-    assert found.pop("bytes_per_task")["columns"] <= 100
+    assert found.pop("bytes_per_task")["columns"] <= 110  # nine of them for the open problem
     assert found.pop("scan_ns_per_task") > 0
     when = ["one_off_cronsim", "evaluation_cronsim", "one_off_croniter", "shared_cache", "interval_grid"]
     baselines = ("heapq", "packed_heapq", "numpy")

@@ -2,10 +2,14 @@ import pytest
 
 from conftest import Evenbeat
 from evenbeat.core import gate, lifecycle, run_lease
+from evenbeat.core.problems import Problems
 from evenbeat.core.run_lease import RunFate
+from evenbeat.model import State
 from evenbeat.sim import cluster_model as cluster
 from evenbeat.sim import verify as verifier
 from evenbeat.sim.cluster_limits import LimitShape
+from evenbeat.sim.problem_explore import PROBLEM_SENTENCES
+from evenbeat.sim.problem_model import ProblemShape
 from evenbeat.sim.properties import WORLD_SENTENCES
 from evenbeat.sim.state import WorldShape
 
@@ -14,7 +18,8 @@ CLUSTERS = (
     LimitShape("a limit", 2, 1, 1),
     cluster.ClusterShape("a cluster", workers=1, claims=1, tries=1, deaths=0, steady=True),
 )
-ALL_SENTENCES = WORLD_SENTENCES | cluster.CLUSTER_SENTENCES
+PROBLEMS = (ProblemShape("problems of a check", checks=1, states=(State.OK, State.CRITICAL), edits=False),)
+ALL_SENTENCES = WORLD_SENTENCES | PROBLEM_SENTENCES | cluster.CLUSTER_SENTENCES
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +27,7 @@ def small_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenbeat.cli.commands import verify
 
     monkeypatch.setattr(verify, "WORLDS", SMALL)
+    monkeypatch.setattr(verify, "PROBLEM_WORLDS", PROBLEMS)
     monkeypatch.setattr(verify, "CLUSTERS", CLUSTERS)
 
 
@@ -36,7 +42,9 @@ def test_json_has_the_promised_keys_and_everything_holds(evenbeat: Evenbeat) -> 
     assert list(result.json) == ["states", "transitions", "properties", "worlds"]
     assert result.json["properties"] == dict.fromkeys(ALL_SENTENCES, "holds")
     assert {str(n) for n in range(1, 15)} < set(result.json["properties"])
-    assert [world["name"] for world in result.json["worlds"]] == [shape.name for shape in (*SMALL, *CLUSTERS)]
+    assert [world["name"] for world in result.json["worlds"]] == [
+        shape.name for shape in (*SMALL, *PROBLEMS, *CLUSTERS)
+    ]
     for count in ("states", "transitions"):
         assert result.json[count] == sum(world[count] for world in result.json["worlds"])
 
@@ -83,6 +91,14 @@ def test_a_cluster_that_breaks_a_property_is_told_like_any_world(
     result = evenbeat("verify")
     assert result.code == 1
     assert "property cluster: permitted fails in the world 'a cluster'" in result.err
+
+
+def test_so_is_a_world_of_problems(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Problems, "learn_results", lambda _self, _rows, _now: [])
+    result = evenbeat("verify")
+    assert result.code == 1
+    assert "property problems: open fails in the world 'problems of a check'" in result.err
+    assert "2. task 0: CRITICAL" in result.err
 
 
 def test_one_world_of_a_given_size(evenbeat: Evenbeat, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from waiting import eventually_async
 from evenbeat.client.store_based import LocalClient
 from evenbeat.core import partition_ownership
 from evenbeat.load.config import BadFileError
-from evenbeat.model import PARTITION_COUNT, Outcome, RunKind, State, partition_of
-from evenbeat.store.contract import Filter
+from evenbeat.model import PARTITION_COUNT, Cause, Outcome, RunKind, State, partition_of
+from evenbeat.store.contract import Filter, ProblemFilter
 from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.wire.replies import Forbidden
 from evenbeat.wire.requests import ApplyFiles, GetCluster, GetLiveTaskState
@@ -168,6 +168,63 @@ def test_a_node_whose_lease_was_taken_starts_over_and_keeps_nothing(run_scenario
         for i in range(8):
             nominal = [run.nominal for run in c.runs(f"t{i}") if run.kind is RunKind.GRID]
             assert len(nominal) == len(set(nominal))
+
+    run_scenario(scenario)
+
+
+def test_problems_go_with_their_tasks_from_node_to_node(
+    run_scenario: Callable[[Scenario], None], tmp_path: Path
+) -> None:
+    mended = tmp_path / "mended"
+    names = [f"t{i}" for i in range(MANY)]
+
+    def counted(member: Member) -> int:
+        return sum(member.node.tasks.problems.count_by_state().values())
+
+    async def scenario(c: Cluster) -> None:
+        await c.start_worker()
+        command = ("test", "-e", str(mended))
+        await c.add(*(sleeping(name, *command, check=True, attempts=1) for name in names[::2]))
+        await c.add(*(sleeping(name, *command) for name in names[1::2]))
+        one = await c.start()
+        await c.do(lambda client: client.run_now(names, wait=True))
+        opened = c.store.problems()
+        assert sorted(problem.task for problem in opened) == sorted(names)
+        assert {(problem.cause, problem.state) for problem in opened} == {
+            (Cause.STATE, State.WARNING),
+            (Cause.FAILED, State.CRITICAL),
+        }
+        two = await c.start()
+        await eventually_async(lambda: two.names and len(one.names) + len(two.names) == MANY, "a share")
+        assert (counted(one), counted(two)) == (len(one.names), len(two.names))
+        assert c.store.problems() == opened
+        c.members.remove(one)
+        await one.stop()
+        await eventually_async(lambda: len(two.names) == MANY, "the takeover")
+        assert counted(two) == MANY
+        assert c.store.problems() == opened
+        mended.touch()
+        await c.do(lambda client: client.run_now(names, wait=True))
+        assert counted(two) == 0
+        closed = c.store.problems(ProblemFilter(is_open=None))
+        assert [(p.id, p.opened, p.closed is None) for p in closed] == [(p.id, p.opened, False) for p in opened]
+
+    run_scenario(scenario)
+
+
+def test_a_node_whose_lease_was_taken_has_the_problems_again(run_scenario: Callable[[Scenario], None]) -> None:
+    async def scenario(c: Cluster) -> None:
+        await c.start_worker()
+        await c.add(*(sleeping(name, "false") for name in ("a", "b")))
+        one = await c.start()
+        await c.do(lambda client: client.run_now(["a", "b"], wait=True))
+        opened = c.store.problems()
+        with psycopg.connect(c.dsn, autocommit=True) as connection:
+            connection.execute("UPDATE evenbeat.leases SET expires = 0")
+        assert c.store.revoke_expired_lease(one.membership.lease.id, c.store.view().leases[0].epoch)
+        await eventually_async(lambda: one.membership.others.fenced == 1 and one.names == {"a", "b"}, "a new start")
+        assert one.node.tasks.problems.count_by_state()[State.CRITICAL] == 2
+        assert c.store.problems() == opened
 
     run_scenario(scenario)
 

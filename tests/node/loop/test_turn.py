@@ -220,6 +220,7 @@ class TestDeaths:
         driven.turn(MINUTE)
         kinds = [run.kind for run in driven.store.runs()]
         assert (RunKind.CATCH_UP in kinds) is is_made_up_for
+        assert [problem.cause for problem in driven.store.problems()] == ([] if is_made_up_for else ["failed"])
         reasons = [skip.reason for skip in driven.store.skips() if skip.kind is RunKind.CATCH_UP]
         assert reasons == ([] if is_made_up_for else [f"set aside: {deaths} workers in a row died with it"])
 

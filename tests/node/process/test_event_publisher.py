@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hand_driven_node import T0, HandDrivenNode
 from live_node import LiveNode
+from problem_seeds import seed_problem
 from waiting import PATIENCE, eventually
 
 from evenbeat.client.socket import NodeSocket
@@ -398,3 +399,46 @@ def test_a_connection_may_ask_before_it_watches(tmp_path: Path) -> None:
         assert b"succeeded" in lines.readline()
         mine.sendall(msgspec.json.encode(SubscribeToEvents()) + b"\n")
         assert msgspec.json.decode(lines.readline(), type=EventMessage).boot == node.node.start_id
+
+
+def test_what_people_do_with_problems_is_told_and_of_many_only_the_number(broadcasting: BroadcastingNode) -> None:
+    broadcasting.tasks(1)
+    watcher = broadcasting.watcher()
+    broadcasting.hub.announce_tasks(["t000", "gone"], "acknowledged")
+    known, gone = watcher.heard()
+    assert isinstance(known, TaskEvent)
+    assert (known.name, known.change, known.next is None) == ("t000", "acknowledged", False)
+    assert gone == TaskEvent("gone", "acknowledged")
+    broadcasting.hub.announce_tasks([f"t{i}" for i in range(event_publisher.MAX_NAMED_TASKS + 1)], "commented")
+    assert watcher.heard() == [TaskEvent(None, "many", event_publisher.MAX_NAMED_TASKS + 1)]
+    other = broadcasting.watcher()
+    before = other.last.seq
+    broadcasting.hub.leave(watcher.receive)
+    broadcasting.hub.leave(other.receive)
+    broadcasting.hub.announce_tasks(["t000"], "acknowledged")
+    assert broadcasting.watcher().last.seq > before  # who comes later sees that there was something
+
+
+def test_a_page_hears_of_an_acknowledgement_through_the_socket(tmp_path: Path) -> None:
+    seen: list[Event] = []
+    node = LiveNode(tmp_path / "evenbeat.db")
+
+    async def see() -> None:
+        is_first = True
+        async for feed in NodeSocket(socket_path(node.database)).events():
+            if is_first:
+                seed_problem(node.node.store, "web")
+                await asyncio.to_thread(_acknowledge, node)
+            is_first = False
+            seen.extend(feed.events)
+            if seen:
+                node.do(lambda: node.node.stop("seen enough"))
+
+    with node, pytest.raises(StoreError, match="stopped"):
+        asyncio.run(asyncio.wait_for(see(), PATIENCE))
+    assert seen == [TaskEvent("web", "acknowledged")]
+
+
+def _acknowledge(node: LiveNode) -> None:
+    with node.client() as client:
+        assert client.acknowledge(Filter(("web",))).tasks == ["web"]

@@ -15,7 +15,7 @@ from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.sqlite.ownership import DatabaseOwnership
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.postgres_server import PostgresServer
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_submitted_result, a_task
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_problem_change, a_submitted_result, a_task
 from evenbeat.testing.store_maintenance import all_of_store, fill_store
 
 Evenbeat = Callable[..., Any]
@@ -47,7 +47,7 @@ def test_a_copy_tells_the_same(empty: str, file: Path, evenbeat: Evenbeat) -> No
     assert result.code == 0, result.err
     assert result.json["copied"] | {"changes": 0} == {
         "tasks": 5, "progress": 5, "claims": 1, "plain_runs": 3, "notable_runs": 2, "skips": 2, "changes": 0,
-        "periods": 2, "settings": 1, "past_definitions": 0, "pauses": 0,
+        "periods": 2, "settings": 1, "past_definitions": 0, "pauses": 0, "problems": 3, "problem_notes": 4,
     }  # fmt: skip
     old, new = SqliteStore(file, read_only=True), PostgresStore(empty)
     assert all_of_store(new) == all_of_store(old)
@@ -57,9 +57,12 @@ def test_a_copy_tells_the_same(empty: str, file: Path, evenbeat: Evenbeat) -> No
     assert new.starts(T0, Instant(T0 + 10**9)) == old.starts(T0, Instant(T0 + 10**9))
     with sqlite3.connect(file) as connection:
         ((numbers,),) = connection.execute("SELECT max(number) FROM tasks").fetchall()
+        ((problems,),) = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'problems'").fetchall()
     connection.close()
     (entry,) = new.create([a_task("later")], "me", T0)
     assert entry.number == numbers + 1, "no number is given twice, also not that of a task that is gone"
+    new.record(Batch(problems=[a_problem_change(entry.number)])).result()
+    assert new.problems()[0].id == problems + 1, "nor is the id of a problem"
     assert new.stamp() > 0
     for store in (old, new):
         store.close()
@@ -119,7 +122,7 @@ def test_the_schema_is_brought_up_to_date_once(empty: str, evenbeat: Evenbeat) -
     first, second = evenbeat("migrate", "--db", empty, "--json"), evenbeat("migrate", "--db", empty, "--json")
     assert (first.code, second.code) == (0, 0)
     assert (first.json["before"], second.json["before"]) == (0, first.json["after"])
-    assert second.json == json.loads(json.dumps({"database": empty, "before": second.json["after"], "after": 4}))
+    assert second.json == json.loads(json.dumps({"database": empty, "before": second.json["after"], "after": 5}))
     assert "up to date" in evenbeat("migrate", "--db", empty).out
 
 

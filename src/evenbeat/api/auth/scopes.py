@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from evenbeat.admin.problem_actions import ACKNOWLEDGED, COMMENTED, UNACKNOWLEDGED
 from evenbeat.admin.submitters import SUBMITTED_ACTION
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import HttpError
@@ -23,7 +24,7 @@ NO_TASKS: Final = Filter(names=("",))
 """No task has this name."""
 _TASK_ACTIONS: Final = frozenset(
     {"created", "changed", "removed", "enabled", "disabled", "paused", "resumed", "forced"}
-    | {SUBMITTED_ACTION, "heartbeat created", "heartbeat removed"}
+    | {SUBMITTED_ACTION, "heartbeat created", "heartbeat removed", ACKNOWLEDGED, UNACKNOWLEDGED, COMMENTED}
 )
 """Actions in the audit that concern a task."""
 _OTHER_NAME_PREFIXES: Final = ("token ", "limit ", "period ", "task ")
@@ -55,8 +56,14 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
     ),
     **dict.fromkeys(
         (
-            *(("GET", f"/v1/{word}") for word in ("tasks", "history", "running", "events")),
-            *(("POST", f"/v1/{word}") for word in ("tasks", "actions", "runs")),
+            *(
+                ("GET", f"/v1/{word}")
+                for word in ("tasks", "history", "running", "events", "problems", "problems/{id}")
+            ),
+            *(
+                ("POST", f"/v1/{word}")
+                for word in ("tasks", "actions", "runs", "problems/acknowledge", "problems/comment")
+            ),
         ),
         ScopePolicy.FILTER,
     ),

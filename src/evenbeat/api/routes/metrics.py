@@ -103,6 +103,10 @@ def _task_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     for state, count in status.states.items():
         checks.add_metric([state], count)
     yield checks
+    problems = GaugeMetricFamily("evenbeat_problems", "Open problems of tasks, by their state.", labels=["state"])
+    for state, count in numbers.problems.items():
+        problems.add_metric([state], count)
+    yield problems
 
 
 def _run_metrics(numbers: NodeMetrics) -> Iterable[Metric]:

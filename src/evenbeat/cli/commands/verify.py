@@ -8,6 +8,7 @@ from evenbeat.cli.output.common import console, print_json
 from evenbeat.sim import cluster_model as cluster
 from evenbeat.sim.cluster_verify import CLUSTERS, verify_clusters
 from evenbeat.sim.explore import Counterexample
+from evenbeat.sim.problem_explore import PROBLEM_SENTENCES, PROBLEM_WORLDS, verify_problems
 from evenbeat.sim.properties import WORLD_SENTENCES
 from evenbeat.sim.verify import WORLDS, VerifiedWorld, property_verdicts, verify, world_of
 
@@ -16,9 +17,10 @@ def run_command(args: argparse.Namespace) -> int:
     """Print what was explored and which properties hold; exit 1, with the shortest counterexample, if one does not."""
     given = args.tasks is not None or args.slots is not None
     shapes = (world_of(args.tasks, args.slots),) if given else WORLDS
-    sentences = WORLD_SENTENCES if given else WORLD_SENTENCES | cluster.CLUSTER_SENTENCES
+    sentences = WORLD_SENTENCES if given else WORLD_SENTENCES | PROBLEM_SENTENCES | cluster.CLUSTER_SENTENCES
     verified: list[VerifiedWorld] = []
-    for one in chain(verify(shapes), verify_clusters(() if given else CLUSTERS)):
+    others = () if given else chain(verify_problems(PROBLEM_WORLDS), verify_clusters(CLUSTERS))
+    for one in chain(verify(shapes), others):
         verified.append(one)
         if not args.json:
             _show_world(one)

@@ -8,12 +8,11 @@ from evenbeat.report.words import is_set_aside, state_words
 from evenbeat.store.contract import Condition
 from evenbeat.when.duration import spoken_duration
 
-_STATUS_COLOURS: Final = {
+STATE_COLOURS: Final = {
     State.OK: "green",
     State.WARNING: "yellow",
     State.CRITICAL: "red",
     State.UNKNOWN: "magenta",
-    Outcome.SUCCEEDED: "green",
 }
 
 
@@ -37,9 +36,9 @@ def _condition_words(condition: Condition) -> tuple[str, str]:
         return condition.blocked, "yellow"
     if condition.state is not None:
         words = state_words(condition.state, hard=condition.hard, attempt=condition.attempt, attempts=attempts_of(task))
-        return f"{words}, flapping" if condition.flapping else words, _STATUS_COLOURS[condition.state]
+        return f"{words}, flapping" if condition.flapping else words, STATE_COLOURS[condition.state]
     if condition.outcome is not None:
-        return condition.outcome.value, _STATUS_COLOURS.get(condition.outcome, "red")
+        return condition.outcome.value, "green" if condition.outcome is Outcome.SUCCEEDED else "red"
     return "new", "dim"
 
 

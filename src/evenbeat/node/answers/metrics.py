@@ -24,4 +24,5 @@ def node_metrics_of(node: Scheduler) -> NodeMetrics:
         cpu=used.user + used.system,
         cluster=None if others is None else others.metrics(),
         queue=node.queue.problem,
+        problems={state.name.lower(): count for state, count in node.tasks.problems.count_by_state().items()},
     )

@@ -9,10 +9,10 @@ import numpy as np
 
 from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.core import partition_ownership
-from evenbeat.model import PARTITION_COUNT, partition_of
+from evenbeat.model import PARTITION_COUNT, Entry, partition_of
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing, running_by_key
-from evenbeat.node.loop.restart import restore_partitions
+from evenbeat.node.loop.restart import StoredTasks, restore_partitions
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.report.cluster_view import decode_node_info
@@ -114,34 +114,36 @@ class HeldPartitions:
         node, store = self._node, self._store
         tasks, turns = node.tasks, node.turns
         stamp = await asyncio.to_thread(store.stamp)
-        entries, removed, progress, past = await asyncio.to_thread(
-            lambda: (
-                list(store.entries_in(partitions)),
-                [entry for entry in store.removed_running() if partition_of(entry.number) in partitions],
-                list(store.progress_in(partitions)),
-                list(store.past_definitions_in(partitions)),
-            )
-        )
-        cursors = await asyncio.to_thread(store.cursors, [entry.number for entry in entries])
+        stored, removed = await asyncio.to_thread(self._read, partitions)
         passive_times = await asyncio.to_thread(load_passive_times, store)
         is_quiet = node.clock.now() < self._quiet_until
-        untaken = [p.claimed_token for p in progress if p.claimed_untaken]
+        untaken = [p.claimed_token for p in stored.progress if p.claimed_untaken]
         if untaken:
             await asyncio.to_thread(store.retake, untaken)
         if is_quiet:  # that it is untaken may have changed in what the database has forgotten
-            progress = [p._replace(claimed_untaken=False) for p in progress]
+            stored = stored._replace(progress=[p._replace(claimed_untaken=False) for p in stored.progress])
         # From here on nothing is awaited: either all of it is here, or nothing.
         now = node.clock.now()
         # Removed tasks that still run come too, and are removed again below: their runs end here, or the tasks return.
         removed = [entry for entry in removed if tasks.names.find(entry.task.name) is None]
-        entries += removed
-        batch, running = restore_partitions(tasks, turns, entries, progress, cursors, now, begins=new, past=past)
-        turns.passive.restore(passive_times, entries)
+        stored = stored._replace(entries=[*stored.entries, *removed])
+        batch, running = restore_partitions(tasks, turns, stored, now, begins=new)
+        turns.passive.restore(passive_times, stored.entries)
         self._queue.adopt([(p.claimed_token, p.task) for p in running if not p.claimed_untaken], silent)
         self.held.update(partitions)
         turns.take_over(batch, running, now)
         tasks.remove_again([entry.number for entry in removed], now)
         self.on_restored(stamp)
+
+    def _read(self, partitions: Sequence[int]) -> tuple[StoredTasks, list[Entry]]:
+        """What the store says of the tasks of these partitions, and of removed ones that still run."""
+        store = self._store
+        entries = list(store.entries_in(partitions))
+        removed = [entry for entry in store.removed_running() if partition_of(entry.number) in partitions]
+        progress = list(store.progress_in(partitions))
+        cursors = store.cursors([entry.number for entry in entries])
+        past = list(store.past_definitions_in(partitions))
+        return StoredTasks(entries, progress, cursors, past, list(store.open_problems_in(partitions))), removed
 
     async def _release(self, partitions: Collection[int]) -> None:
         """Stop releasing runs of these partitions, commit what we know of them, and only then give them up."""

@@ -19,10 +19,11 @@ from evenbeat.core.task import Bools, Flag, SkipColumns
 from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.node.loop.outbox import OnCommit
 from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
-from evenbeat.node.loop.records import skip_records_of, task_positions_of
+from evenbeat.node.loop.records import problem_changes_of, skip_records_of, task_positions_of
 from evenbeat.node.loop.submitted_results import finish_of_submitted, learn_submitted_results
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.store.contract import Batch, SubmittedResult
+from evenbeat.store.problem_records import ProblemChange
 from evenbeat.when.duration import format_duration
 from evenbeat.when.instant import spoken_instant
 from evenbeat.when.windows import FOREVER, NEVER
@@ -304,7 +305,8 @@ class PassiveChecks:
             return []
         learned = learn_submitted_results(self._tasks, results, now)
         self.stale_rows -= {row for row, t in zip(results.rows.tolist(), learned, strict=True) if t.made is not None}
-        self._record(Batch(told=learned), self._announcement(learned, then))
+        changes = self._problem_changes(results.rows, now)
+        self._record(Batch(told=learned, problems=changes), self._announcement(learned, then))
         return learned
 
     def _announcement(self, results: Sequence[SubmittedResult], then: OnCommit | None) -> OnCommit:
@@ -322,6 +324,10 @@ class PassiveChecks:
     def _as_run(self, result: SubmittedResult) -> PendingRun:
         row = self._tasks.row_or_raise(result.task)
         return PendingRun(result.task, row, result.nominal, result.kind, result.at, self._tasks.names.name(row), 0, 0)
+
+    def _problem_changes(self, rows: Ints, now: Instant) -> list[ProblemChange]:
+        updates = self._tasks.problems.learn_results(rows, now)
+        return problem_changes_of(self._tasks.columns, updates) if updates else []
 
     # Definitions
 

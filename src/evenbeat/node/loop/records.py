@@ -1,6 +1,6 @@
 """Makes records for the store from columns: where tasks stand, what was skipped or refused, what runs led to."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Final
@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS
+from evenbeat.core.problems import ProblemUpdate
 from evenbeat.core.task import Flag, RefusedRuns, SkipColumns
-from evenbeat.model import Instant, RunKind
+from evenbeat.model import SEVERITY, Instant, RunKind
 from evenbeat.node.loop.packed_jobs import NodeColumns
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.store.contract import ProgressRecord, Refusal, Skip
+from evenbeat.store.problem_records import ProblemChange
 from evenbeat.when.windows import FOREVER, NEVER
 
 # Faster than `_make`: a hundred thousand are made at a time.
@@ -112,4 +114,21 @@ def refusal_records_of(columns: NodeColumns, refused: RefusedRuns, now: Instant)
             off_grid_kind.tolist(),
             strict=True,
         )
+    ]
+
+
+def problem_changes_of(columns: NodeColumns, updates: Sequence[ProblemUpdate]) -> list[ProblemChange]:
+    """Records of what became of problems."""
+    return [
+        ProblemChange(
+            int(columns.number[u.row]),
+            u.cause.value,
+            u.opened,
+            u.at,
+            int(u.state),
+            SEVERITY[u.state],
+            u.is_open,
+            u.reason,
+        )
+        for u in updates
     ]

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,13 +16,15 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
 from evenbeat.core.missed_times import resume
+from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
-from evenbeat.node.loop.records import task_positions_of
+from evenbeat.node.loop.records import problem_changes_of, task_positions_of
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.loop.unsettled_changes import UnsettledEdits
 from evenbeat.store.contract import Batch, Finish, PastDefinition, Store, StoreError, TaskProgress
+from evenbeat.store.problem_records import OpenProblem, ProblemChange
 from evenbeat.when.windows import FOREVER
 
 GENERATION_KEY: Final = "clock generation"
@@ -58,6 +60,7 @@ def restore_all_tasks(
     edits = UnsettledEdits(tasks, [] if all_new else store.past_definitions())
     rows = _add_all(tasks, edits, all_new or store.entries())
     known, open_claims = tasks.restore_progress(store.progress())
+    tasks.restore_problems([] if all_new else store.open_problems())
     now = clock.now()  # only now: reading a million tasks takes time, which is part of the stop
     life.pace.mean_rate = tasks.mean_rate
     life.add_restored(known, now)
@@ -68,7 +71,7 @@ def restore_all_tasks(
     if is_set_back:
         skips += clock_set_back(life, known, last_seen - now, now)
     _restore_forced(life, known)
-    finishes = _resolve_lost_runs(tasks, turns, open_claims, now)
+    finishes, failed = _resolve_lost_runs(tasks, turns, open_claims, now)
     edited = edits.settle(known, now, lambda some, then: resume(life, some, then, tasks.catch_up_of(some)), skips)
     late = known[np.minimum(c.nominal[known], c.off_grid_due[known]) <= now]
     active = tasks.active(known)
@@ -82,7 +85,13 @@ def restore_all_tasks(
     turns.cursors |= store.cursors(c.number[known].tolist())
     moved = [new, known] if is_set_back else [new, late, edited, tasks.rows([p.task for p in open_claims])]
     standings = task_positions_of(tasks, np.unique(np.concatenate(moved)), now)
-    return Batch(finishes=finishes, standings=standings, skips=turns.skips_of(skips, now), settled=edits.settled)
+    return Batch(
+        finishes=finishes,
+        standings=standings,
+        skips=turns.skips_of(skips, now),
+        settled=edits.settled,
+        problems=_reconciled_problems(tasks, rows, failed, now),
+    )
 
 
 def _add_all(tasks: TaskTable, edits: UnsettledEdits, entries: Iterable[Entry]) -> Ints:
@@ -103,16 +112,23 @@ def _begin_new_tasks(
     return skips
 
 
+class StoredTasks(NamedTuple):
+    """What the store says of the tasks of some partitions."""
+
+    entries: Sequence[Entry]
+    progress: Sequence[TaskProgress]
+    cursors: Mapping[int, bytes]
+    past: Sequence[PastDefinition]
+    problems: Sequence[OpenProblem]
+
+
 def restore_partitions(
     tasks: TaskTable,
     turns: TurnLoop,
-    entries: Sequence[Entry],
-    progress: Sequence[TaskProgress],
-    cursors: Mapping[int, bytes],
+    stored: StoredTasks,
     now: Instant,
     *,
     begins: Container[int] = (),
-    past: Iterable[PastDefinition] = (),
 ) -> tuple[Batch, list[TaskProgress]]:
     """Bring in the tasks of partitions that this node takes over: a batch to record, and the runs under way.
 
@@ -120,15 +136,16 @@ def restore_partitions(
     late by more than a moment. `begins` are the partitions for which the cluster has just been started.
     """
     life, c = tasks.lifecycle, tasks.columns
-    edits = UnsettledEdits(tasks, past)
-    rows = _add_all(tasks, edits, entries)
-    known, open_claims = tasks.restore_progress(progress)
+    edits = UnsettledEdits(tasks, stored.past)
+    rows = _add_all(tasks, edits, stored.entries)
+    known, open_claims = tasks.restore_progress(stored.progress)
+    tasks.restore_problems(stored.problems)
     life.pace.mean_rate = tasks.mean_rate
     running = [p for p in open_claims if p.claimed_token and tasks.row(p.task) is not None]
     life.add_restored(known, now, tasks.rows([p.task for p in running]))
     _restore_forced(life, known)
     # A single node uses no tokens. If its database was moved to the cluster, the ends of its runs are unknown.
-    gone = _resolve_lost_runs(
+    gone, failed = _resolve_lost_runs(
         tasks, turns, [p for p in open_claims if not p.claimed_token or tasks.row(p.task) is None], now
     )
 
@@ -155,18 +172,27 @@ def restore_partitions(
         row for row in tasks.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins
     ]
     life.trigger_node_event(np.array(sorted(occasions), dtype=np.int64), now)
-    turns.cursors |= cursors
+    turns.cursors |= stored.cursors
     standings = task_positions_of(tasks, np.unique(np.concatenate([new, idle, edited])), now)
     return (
-        Batch(finishes=gone, standings=standings, skips=turns.skips_of(skips, now), settled=edits.settled),
+        Batch(
+            finishes=gone,
+            standings=standings,
+            skips=turns.skips_of(skips, now),
+            settled=edits.settled,
+            problems=_reconciled_problems(tasks, rows, failed, now),
+        ),
         running,
     )
 
 
 def _resolve_lost_runs(
     tasks: TaskTable, turns: TurnLoop, open_claims: Sequence[TaskProgress], now: Instant
-) -> list[Finish]:
-    """Finish runs that were under way when the last node died as lost, and repeat them where their tasks want it."""
+) -> tuple[list[Finish], Ints]:
+    """Finish runs that were under way when the last node died as lost, and repeat them where their tasks want it.
+
+    Returns the ends of these runs, and the rows of which none is repeated.
+    """
     c = tasks.columns
     removed = [p for p in open_claims if tasks.row(p.task) is None]
     open_claims = [p for p in open_claims if tasks.row(p.task) is not None]
@@ -178,7 +204,7 @@ def _resolve_lost_runs(
     c.last_start[rows[on_grid]] = started[on_grid]
     # A forced run that waits makes up for them as well.
     repeated = tasks.repeatable(rows[c.flags[rows] & int(Flag.FORCED) == 0])
-    repeat_lost_runs(
+    repeated = repeat_lost_runs(
         tasks.lifecycle, repeated[[not turns.worker_deaths.is_set_aside(n) for n in c.number[repeated].tolist()]], now
     )
     if open_claims or removed:
@@ -193,7 +219,16 @@ def _resolve_lost_runs(
         for row, p in zip(rows.tolist(), open_claims, strict=True)
     ]
     lost = [_lost_run(p, begun, now) for p, begun in zip(now_standing, started.tolist(), strict=True)]
-    return lost + [_lost_run(p, assumed_start(p.claimed_at, p.claimed or 0, now), now) for p in removed]
+    lost += [_lost_run(p, assumed_start(p.claimed_at, p.claimed or 0, now), now) for p in removed]
+    return lost, rows[~np.isin(rows, repeated) & (c.flags[rows] & int(Flag.FORCED) == 0)]
+
+
+def _reconciled_problems(tasks: TaskTable, rows: Ints, failed: Ints, now: Instant) -> list[ProblemChange]:
+    """What becomes of problems when tasks come in, and when runs were lost for good (`failed`)."""
+    problems, c = tasks.problems, tasks.columns
+    meaning, lost_for_good = outcome_meanings([Outcome.LOST] * len(failed)), np.ones(len(failed), dtype=bool)
+    updates = problems.learn_runs(failed, c.flags[failed], meaning, lost_for_good, now)
+    return problem_changes_of(c, updates + problems.reconcile(rows, now, are_new=True))
 
 
 def _lost_run(p: TaskProgress, started: int, now: Instant) -> Finish:

@@ -14,13 +14,15 @@ from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.name_index import NameIndex
 from evenbeat.core.passive_results import ResultExpectation, expectation_of
 from evenbeat.core.permission import CommandPolicy, may_execute
+from evenbeat.core.problems import KnownProblem, Problems
 from evenbeat.core.task import ALL_FLAGS, Bools, Flag, SkipColumns
 from evenbeat.core.task_columns import DEFINED_FLAGS, default_timebox_of, enrol
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import PARTITION_COUNT, SECOND, Entry, Instant, Missed, Period, RunKind, Task
+from evenbeat.model import PARTITION_COUNT, SECOND, Cause, Entry, Instant, Missed, Period, RunKind, State, Task
 from evenbeat.node.loop.packed_jobs import NodeColumns, PackedJobs
 from evenbeat.store.contract import TaskProgress
+from evenbeat.store.problem_records import OpenProblem
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.windows import FOREVER, NEVER
@@ -42,6 +44,7 @@ class TaskTable:
         self.columns = NodeColumns()
         self.times = ScheduleTimes(self.columns)
         self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots, generation=generation)
+        self.problems = Problems(self.columns)
         self.names = NameIndex()
         self.jobs = PackedJobs(self.columns)
         self._row_by_number = GrowingArray(np.int32)
@@ -265,6 +268,14 @@ class TaskTable:
         # A start that was missed and is made up for at another time postpones nothing any more.
         starts = np.array([self._starts.get(row, NEVER) for row in some.tolist()], dtype=np.int64)
         self.lifecycle.set_flag(some[c.off_grid_due[some] == starts], Flag.POSTPONED, on=True)
+
+    def restore_problems(self, problems: Iterable[OpenProblem]) -> None:
+        """Take over the problems that are open already."""
+        self.problems.restore(
+            KnownProblem(row, Cause(known.cause), known.opened, State(known.state), State(known.worst))
+            for known in problems
+            if (row := self.row(known.task)) is not None
+        )
 
     def change(
         self, entries: Sequence[Entry], now: Instant, periods: Mapping[str, int] | None = None

@@ -31,7 +31,7 @@ from evenbeat.core.run_plan import (
     result_states,
     set_last_start,
 )
-from evenbeat.core.task import ClaimColumns, Flag, SkipColumns
+from evenbeat.core.task import Bools, ClaimColumns, Flag, SkipColumns
 from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
 from evenbeat.node.loop.counters import RunCounters
@@ -42,6 +42,7 @@ from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
 from evenbeat.node.loop.records import (
     finish_fields_of,
     planned_off_grid,
+    problem_changes_of,
     refusal_records_of,
     skip_records_of,
     task_positions_of,
@@ -51,6 +52,7 @@ from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn_pauses import TurnPacing
 from evenbeat.queue.contract import Dispatcher
 from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Skip, TaskProgress, WithdrawnTasks
+from evenbeat.store.problem_records import ProblemChange
 from evenbeat.when.windows import FOREVER
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
@@ -68,6 +70,7 @@ class _EndedRuns(NamedTuple):
     runs: Sequence[PendingRun]
     finishes: list[Finish]
     outcomes: Sequence[str]
+    problems: list[ProblemChange]
     seconds: NDArray[np.float64]
     """How long runs lasted, of those that had really started."""
 
@@ -224,7 +227,7 @@ class TurnLoop:
                 ready = self._release(batch, now)
             except Exception:
                 # What has been learned is true, so it is recorded.
-                known = Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned)
+                known = Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned, problems=batch.problems)
                 self._outbox.put(known, self._after_commit(known, ended, ends, None))
                 raise
         if batch != _EMPTY_BATCH:
@@ -274,7 +277,10 @@ class TurnLoop:
         self._results, self._starts = [], []
         ends = self._finish(ended, now) if ended else None
         refusals, self._set_aside = self._set_aside, []
-        return Batch(starts=starts, finishes=[] if ends is None else ends.finishes, refusals=refusals), ends
+        learned = Batch(starts=starts, refusals=refusals)
+        if ends is not None:
+            learned.finishes, learned.problems = ends.finishes, ends.problems
+        return learned, ends
 
     def _finish(self, ended: list[tuple[PendingRun, RunResult]], now: Instant) -> _EndedRuns:
         """Runs have ended: update their tasks."""
@@ -300,6 +306,7 @@ class TurnLoop:
         # `complete` frees the rows of removed tasks: what is known of them is read before.
         gone = np.flatnonzero(removed)
         left = finish_fields_of(c, rows[gone], last_start[gone], meaning[gone] & SUCCESS == 0, now) if len(gone) else ()
+        left_problems = list(zip(c.problem[rows[gone]].tolist(), c.problem_opened[rows[gone]].tolist(), strict=True))
         life.complete(rows)
         changed = np.zeros(len(rows), dtype=bool)
         if with_result.any():
@@ -310,11 +317,9 @@ class TurnLoop:
             )
             if self.passive.stale_rows:
                 self.passive.stale_rows.difference_update(some.tolist())
-        lost = are_lost(meaning, flags)
-        if isinstance(self.worker_deaths, StoredWorkerDeaths) and (self.worker_deaths or lost.any()):
-            self.worker_deaths.learn_all((u.number, r.outcome, r.output) for u, r in ended)
-        if lost.any():
-            repeat_lost_runs(life, self._not_set_aside(rows[lost], now), now)
+        lost_for_good = self._lost_for_good(ended, rows, are_lost(meaning, flags), now)
+        updates = self.tasks.problems.learn_results(rows[with_result], now)
+        updates += self.tasks.problems.learn_runs(rows, flags, meaning, lost_for_good, now)
         notable = changed | (meaning & SUCCESS == 0)
         ended_so = [
             (u[0], r.started, r.ended, r.outcome, r.status, _decode_output(r.output), r.cursor) for u, r in ended
@@ -327,7 +332,7 @@ class TurnLoop:
             if r.cursor is not None:
                 self.cursors[u.number] = r.cursor
         if len(gone):
-            self.ends_of_removed.keep([finishes[i] for i in gone.tolist()])
+            self.ends_of_removed.keep([finishes[i] for i in gone.tolist()], left_problems)
         # The lateness of long runs was counted when their start was reported.
         is_news = (
             np.array([self.started_runs.pop(r.token, None) is None for r in results]) if self.started_runs else True
@@ -337,7 +342,21 @@ class TurnLoop:
             nominal = nominal + np.array([self._moved.pop(r.token, 0) for r in results], dtype=np.int64)
         self.counts.began((started - nominal)[really] / 1e6)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
-        return _EndedRuns(under_way, finishes, outcome, lasted[meaning & STARTED != 0] / 1e6)
+        problems = problem_changes_of(c, updates)
+        return _EndedRuns(under_way, finishes, outcome, problems, lasted[meaning & STARTED != 0] / 1e6)
+
+    def _lost_for_good(
+        self, ended: Sequence[tuple[PendingRun, RunResult]], rows: Ints, lost: Bools, now: Instant
+    ) -> Bools:
+        """Repeat lost runs; which runs were lost, and are not repeated?"""
+        if isinstance(self.worker_deaths, StoredWorkerDeaths) and (self.worker_deaths or lost.any()):
+            self.worker_deaths.learn_all((u.number, r.outcome, r.output) for u, r in ended)
+        if not lost.any():
+            return lost
+        repeated = repeat_lost_runs(self.tasks.lifecycle, self._not_set_aside(rows[lost], now), now)
+        not_cancelled = np.array([r.outcome == Outcome.LOST for _, r in ended])
+        for_good: Bools = lost & not_cancelled & ~np.isin(rows, repeated)
+        return for_good
 
     def _drop_withdrawn(self, numbers: WithdrawnTasks) -> None:
         """Tasks were removed before their claims were committed: drop these runs, which leave no trace.

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
+from evenbeat.admin.problem_actions import action_of, perform_problem_request
 from evenbeat.admin.task_admin import LiveChange
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid, RunKind
@@ -38,6 +39,8 @@ from evenbeat.wire.requests import (
     GetNodeMetrics,
     GetRunningRuns,
     GetStatus,
+    NodeQuery,
+    ProblemRequest,
     Request,
     ResultRequest,
     SignInRequest,
@@ -187,6 +190,10 @@ class ControlServer:
             return await answer_result_request(node, request)
         if isinstance(request, SignInRequest):
             return await asyncio.to_thread(perform_sign_in, node.admin, request, node.page)
+        if isinstance(request, ProblemRequest):
+            return await self._act_on_problems(request)
+        if isinstance(request, NodeQuery):
+            return await self._answer_query(request)
         match request:
             case SubscribeToEvents():
                 return None
@@ -195,6 +202,11 @@ class ControlServer:
             case BackUpDatabase(path):
                 await asyncio.to_thread(node.store.backup, Path(path))
                 return Reply()
+        return await self._change(request)
+
+    async def _answer_query(self, query: NodeQuery) -> Reply:
+        node = self.node
+        match query:
             case GetStatus():
                 return Reply(status=node.status())
             case GetLiveTaskState(number):
@@ -210,7 +222,6 @@ class ControlServer:
                 return Reply(node=node_identity_of(node))
             case GetNodeMetrics():
                 return Reply(numbers=node_metrics_of(node))
-        return await self._change(request)
 
     async def _change(self, request: ChangeRequest) -> Reply:
         node = self.node
@@ -229,6 +240,13 @@ class ControlServer:
             node.apply_changes()  # also the part that was made before a failure
         await node.outbox.wait_committed()  # the reply must stay true even if the node dies now
         return reply_to_change(request, changed)
+
+    async def _act_on_problems(self, request: ProblemRequest) -> Reply:
+        """The store alone keeps acknowledgements and comments: the node has nothing to take over."""
+        reply = await asyncio.to_thread(perform_problem_request, self.node.admin, request)
+        assert reply.problems is not None
+        self._hub.announce_tasks(reply.problems.tasks, action_of(request))
+        return reply
 
     async def _force(self, request: ForceTasks) -> Reply:
         admin, node = self.node.admin, self.node

@@ -150,6 +150,20 @@ class EventBroadcaster:
             self._events += self._task_events(change)
         self._gather()
 
+    def announce_tasks(self, names: Sequence[str], change: str) -> None:
+        """Something happened to these tasks that changed no definition: "acknowledged", for example."""
+        if not self._is_watched():
+            self._seq += 1
+            return
+        self._tasks += len(names)
+        if self._tasks <= MAX_NAMED_TASKS:
+            rows = {name: self._node.tasks.names.find(name) for name in names}
+            self._events += (
+                TaskEvent(name, change, next=None if row is None else next_run_time(self._node, row))
+                for name, row in rows.items()
+            )
+        self._gather()
+
     def _run_event(self, run: PendingRun, finish: Finish) -> RunEvent:
         row = self._node.tasks.row(run.number)
         is_check = row is not None and self._node.tasks.columns.flags[row] & int(Flag.CHECK)

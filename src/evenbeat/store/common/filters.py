@@ -5,8 +5,10 @@ import string
 from functools import lru_cache
 from typing import Final
 
-from evenbeat.model import NAME_LIMIT, Entry, Invalid, Outcome, State
-from evenbeat.store.contract import FAILURES, FILTER_STATES, Filter
+from msgspec.structs import replace
+
+from evenbeat.model import NAME_LIMIT, Cause, Entry, Invalid, Outcome, State
+from evenbeat.store.contract import FAILURES, FILTER_STATES, Filter, ProblemFilter
 
 _TO_LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 MAX_PATTERNS: Final = 100
@@ -22,6 +24,13 @@ def check_filter(only: Filter) -> None:
         raise Invalid(f"{len(only.contains)} characters, accepted: up to {NAME_LIMIT}", place="contains")
     if only.state is not None and only.state not in FILTER_STATES:
         raise Invalid(f"found {only.state!r}, accepted: {', '.join(FILTER_STATES)}", place="state")
+
+
+def check_problem_filter(only: ProblemFilter) -> None:
+    """Refuse a cause that does not exist, and what `check_filter` refuses; the state of tasks is ignored."""
+    check_filter(replace(only.tasks, state=None))
+    if only.cause is not None and only.cause not in set(Cause):
+        raise Invalid(f"found {only.cause!r}, accepted: {', '.join(Cause)}", place="cause")
 
 
 def matches(only: Filter, entry: Entry) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.model import Entry, Instant, Outcome, Period, RunKind, State, Task
+from evenbeat.model import Acknowledgement, Entry, Instant, Outcome, Period, RunKind, State, Task
 from evenbeat.store.common.audit import fields_of, fields_text
 from evenbeat.store.contract import (
     FOREVER,
@@ -17,6 +17,7 @@ from evenbeat.store.contract import (
     SkipRecord,
     StoreError,
 )
+from evenbeat.store.problem_records import ProblemNote, ProblemRecord
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
@@ -142,3 +143,36 @@ def skip_record(row: Row) -> SkipRecord:
     """A skip, from its columns."""
     name, first, last, times, reason, at, kind, number = row
     return SkipRecord(name, first, last, times, reason, at, RunKind(kind), number)
+
+
+def problem_record(row: Row, labels: Mapping[str, str]) -> ProblemRecord:
+    """A problem, from its columns and those of its task, and from those of its acknowledgement."""
+    number, task, name, cause, opened, since, state, worst, closed, reason, flapping, output, owner, *ack = row
+    return ProblemRecord(
+        number,
+        task,
+        name,
+        cause,
+        opened,
+        since,
+        State(state),
+        State(worst),
+        closed,
+        reason,
+        bool(flapping),
+        output or "",
+        owner,
+        labels,
+        _acknowledgement(*ack),
+    )
+
+
+def _acknowledgement(
+    at: Instant | None, who: str, comment: str, until: Instant | None, sticky: int, severity: int, worst: int
+) -> Acknowledgement | None:
+    return None if at is None else Acknowledgement(at, who, comment, until, bool(sticky), severity, worst)
+
+
+def problem_note(row: Row) -> ProblemNote:
+    """What people wrote about a problem, from its columns."""
+    return ProblemNote(*row)

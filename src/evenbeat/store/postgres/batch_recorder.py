@@ -25,6 +25,7 @@ from evenbeat.store.postgres.connect import PostgresAddress, is_lost
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.text import numbers, texts
 from evenbeat.store.postgres.write_session import RECOVERY_TIMEOUT, ConfirmedCommits, SessionLease, WriteSession
+from evenbeat.store.problem_records import ProblemChange
 
 _TRIES: Final = 3
 _OUTPUT_OF_FINISH = Finish._fields.index("output")
@@ -32,6 +33,7 @@ _CURSOR = Finish._fields.index("cursor")
 _OUTPUT_OF_RESULT = SubmittedResult._fields.index("output")
 _REASON_OF_SKIP = Skip._fields.index("reason")
 _REASON_OF_REFUSAL = Refusal._fields.index("reason")
+_REASON_OF_CHANGE = ProblemChange._fields.index("reason")
 
 
 class Statement(NamedTuple):
@@ -139,6 +141,12 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
         yield Statement(query("claim"), _columns(batch.claims), batch.claims)
     if batch.settled:
         yield Statement(query("settle_definitions"), _columns(batch.settled))
+    if batch.problems:
+        yield Statement(query("lock_problems"), ())
+    for changes in with_distinct_tasks(batch.problems):
+        columns = _columns(changes, _REASON_OF_CHANGE)
+        for name in ("supersede_problems", "change_problems", "add_problems"):
+            yield Statement(query(name), columns)
 
 
 def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:

@@ -27,6 +27,7 @@ from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.task_changes import notify
 from evenbeat.store.postgres.text import from_text
 from evenbeat.store.postgres.write_session import SessionLease
+from evenbeat.store.problem_records import OpenProblem
 
 FORWARDED_REQUEST_LIFETIME: Final = 60 * SECOND
 """A request that is older is not taken any more: its sender no longer waits for an answer."""
@@ -265,6 +266,11 @@ class PostgresClusterStore(PostgresBase):
         """Their past definitions, in the order of tasks and times."""
         statement = fill_in("past_definitions", ":filter", "mod(d.task, 256) = ANY(%s)")
         return map(past_definition, self._readers.many(statement, (list(partitions),)))
+
+    def open_problems_in(self, partitions: Sequence[int]) -> Iterator[OpenProblem]:
+        """Their open problems, in the order of tasks."""
+        statement = fill_in("open_problems", ":filter", "mod(p.task, 256) = ANY(%s)")
+        return map(OpenProblem._make, self._readers.many(statement, (list(partitions),)))
 
     # Changes and requests of other processes
 

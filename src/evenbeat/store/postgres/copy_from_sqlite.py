@@ -30,16 +30,19 @@ _COLUMNS: Final = {
     "plain_runs": _RUN,
     "notable_runs": _RUN,
     "skips": "task, first, last, times, at, next_nominal, kind, reason",
+    "problems": "id, task, cause, opened, since, state, severity, worst, worst_severity, closed, reason, ack_at, "
+    "ack_until, ack_sticky, ack_severity, ack_worst, ack_who, ack_comment",
+    "problem_notes": "problem, at, who, action, text",
     "changes": "at, who, action, name, detail, fields",
     "periods": "name, owner, definition",
     "settings": "key, value",
 }
 """Tables and columns; they have the same names in both databases."""
-_ORDER: Final = {"plain_runs": "id", "notable_runs": "id", "skips": "id", "changes": "id"}
+_ORDER: Final = dict.fromkeys(("plain_runs", "notable_runs", "skips", "problems", "problem_notes", "changes"), "id")
 """Tables whose rows have an order, and the column that defines it."""
 _LEFT_OUT: Final = {"settings": "key LIKE 'deaths:%'"}
 """Rows that are not copied: they concern the worker processes of the node that owned the file."""
-_BOOLEANS: Final = frozenset({"hard", "flapping"})
+_BOOLEANS: Final = frozenset({"hard", "flapping", "ack_sticky"})
 
 CopyProgress = Callable[[str, int, int], None]
 """Called with the name of a table, how many of its rows were copied, and how many there are."""
@@ -80,11 +83,17 @@ def _copy(
                     report(table, done, total)
                 copy.write_row(row)
         copied[table] = total
-    (last,) = source.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'tasks'").fetchone()
-    connection.execute(query("take_numbers"), (last,))
+    connection.execute(query("take_numbers"), (_last_id(source, "tasks"),))
+    connection.execute(query("set_last_problem"), {"last": _last_id(source, "problems")})
     notify(connection, "tasks")
     notify(connection, "settings")
     return copied
+
+
+def _last_id(source: sqlite3.Connection, table: str) -> int:
+    """The largest id that a table has ever had."""
+    (last,) = source.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    return int(last)
 
 
 def _must_be_empty(connection: Connection, address: PostgresAddress) -> None:
@@ -113,7 +122,7 @@ def _rows(source: sqlite3.Connection, table: str, columns: str) -> Iterator[tupl
         for row in some:
             values = list(row)
             for i in flags:
-                values[i] = bool(values[i])
+                values[i] = None if values[i] is None else bool(values[i])
             yield tuple(values)
 
 

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.model import Acknowledgement, Entry, Instant, Period, Task
 from evenbeat.store.common import audit
-from evenbeat.store.common.filters import check_filter
+from evenbeat.store.common.filters import check_filter, check_problem_filter
+from evenbeat.store.common.problem_ids import before_id, in_parts, possible_ids
 from evenbeat.store.common.rows import Row, past_definition, period
 from evenbeat.store.contract import (
     ALL_TASKS,
     FOREVER,
+    OPEN_PROBLEMS,
     AuditFilter,
     Batch,
     Change,
@@ -19,19 +22,21 @@ from evenbeat.store.contract import (
     Filter,
     NumberedChange,
     PastDefinition,
+    ProblemFilter,
     RunRecord,
     SkipRecord,
     StoreError,
     TaskProgress,
     WithdrawnTasks,
 )
-from evenbeat.store.postgres import rows, task_changes
+from evenbeat.store.postgres import problem_changes, rows, task_changes
 from evenbeat.store.postgres.batch_recorder import LeasedBatches
 from evenbeat.store.postgres.cluster import PostgresClusterStore
-from evenbeat.store.postgres.filters import sql_conditions
+from evenbeat.store.postgres.filters import problem_conditions, sql_conditions
 from evenbeat.store.postgres.retention import prune_history
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.text import from_text
+from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
 
 PLAIN_RUNS: Final = 10_000_000
 """Plain successes that history keeps, of all tasks together: about 2.5 GB."""
@@ -168,6 +173,47 @@ class PostgresStore(PostgresClusterStore):
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
         found = self._readers.all(query("skips" if task is None else "skips_of"), asked)
         return [rows.skip_record(row) for row in found]
+
+    # Problems
+
+    def open_problems(self) -> Iterator[OpenProblem]:
+        return map(OpenProblem._make, self._readers.many(fill_in("open_problems", ":filter", "true")))
+
+    def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
+        check_problem_filter(only)
+        condition, values = problem_conditions(only)
+        asked = [*values, before_id(only), only.most]
+        return list(map(rows.problem_record, self._readers.all(fill_in("problems", ":filter", condition), asked)))
+
+    def count_problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> int:
+        check_problem_filter(only)
+        condition, values = problem_conditions(only)
+        ((count,),) = self._readers.all(fill_in("count_problems", ":filter", condition), values)
+        return int(count)
+
+    def find_problem(self, number: int) -> ProblemRecord | None:
+        return next(iter(self.problems(ProblemFilter(ids=(number,), is_open=None))), None)
+
+    def problem_notes(self, number: int) -> list[ProblemNote]:
+        return list(map(rows.problem_note, self._readers.all(query("problem_notes"), (possible_ids([number]),))))
+
+    def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
+        return [
+            number
+            for some in in_parts(ids)
+            for number in self._writers.transaction(
+                partial(problem_changes.acknowledge, ids=some, ack=ack, now=now, who=who)
+            )
+        ]
+
+    def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
+        return [
+            number
+            for some in in_parts(ids)
+            for number in self._writers.transaction(
+                partial(problem_changes.comment, ids=some, text=text, now=now, who=who)
+            )
+        ]
 
     # Maintenance
 

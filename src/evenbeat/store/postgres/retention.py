@@ -73,12 +73,12 @@ def _prune_rows(connection: Connection, now: int, cutoff: int, bound: int) -> in
     asked = {"cutoff": cutoff, "part": _PRUNED_AT_ONCE, "last": last, "bound": bound}
     asked |= {"audit_cutoff": min(cutoff, now - AUDIT_MIN_AGE), "audit_rows": AUDIT_MIN_ROWS}
     gone = 0
-    for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
+    for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes", "prune_problems"):
         gone += connection.execute(query(name), asked).rowcount
     forgotten = [number for (number,) in connection.execute(query("forgotten"), asked)]
     for name in ("forget_pauses", "forget_definitions") if forgotten else ():
         connection.execute(query(name), (forgotten,))
-    for name in ("forget_claims", "forget_progress", "forget_tasks") if forgotten else ():
+    for name in ("forget_claims", "forget_problems", "forget_progress", "forget_tasks") if forgotten else ():
         gone += connection.execute(query(name), (forgotten,)).rowcount
     connection.execute(query("prune_requests"), (_REQUEST_MAX_AGE,))
     connection.execute(query("forget_writers"), ([],))

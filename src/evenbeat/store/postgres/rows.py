@@ -1,13 +1,18 @@
 """Turns rows of PostgreSQL into what they stand for: decodes their texts, then does as `common.rows` does."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from evenbeat.model import Entry
 from evenbeat.store.common import rows
 from evenbeat.store.common.rows import Row
 from evenbeat.store.contract import Change, Condition, RunRecord, SkipRecord, TaskProgress
 from evenbeat.store.postgres.text import from_text
+from evenbeat.store.problem_records import ProblemNote, ProblemRecord
+
+_label: Final = msgspec.json.Decoder(tuple[str, str]).decode
 
 
 def entry(row: Row) -> Entry:
@@ -38,3 +43,20 @@ def skip_record(row: Row) -> SkipRecord:
 def change(row: Sequence[Any]) -> Change:
     """A change in the audit, from its columns."""
     return rows.change([row[0], *map(from_text, row[1:])])
+
+
+def problem_record(row: Row) -> ProblemRecord:
+    """A problem, from its columns; the labels of its task are JSON arrays of key and value."""
+    number, task, name, *middle, flapping, output, owner, labels, at, who, comment, until, sticky, then, worst = row
+    ack = (at, *map(_text, (who, comment)), until, sticky, then, worst)
+    named = (number, task, from_text(name), *middle, flapping, _text(output), from_text(owner), *ack)
+    return rows.problem_record(named, dict(map(_label, labels)))
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else from_text(text)
+
+
+def problem_note(row: Row) -> ProblemNote:
+    """What people wrote about a problem, from its columns."""
+    return rows.problem_note((row[0], *map(from_text, row[1:])))

@@ -25,6 +25,7 @@ from evenbeat.store.contract import (
     SubmittedResult,
     WithdrawnTasks,
 )
+from evenbeat.store.problem_records import ProblemChange
 from evenbeat.store.sqlite.statements import as_list, query, query_of_rows, row_width
 
 _SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
@@ -58,6 +59,8 @@ def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
         withdrawn = _claim(connection, batch.claims)
     if batch.settled:
         connection.executemany(query("settle_definitions"), batch.settled)
+    if batch.problems:
+        _record_problems(connection, batch.problems)
     return withdrawn
 
 
@@ -210,6 +213,15 @@ def _result_row(t: SubmittedResult, plain: int, notable: int) -> Row:
         t.task, plain, notable, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard,
         t.attempt, t.changes, +t.flapping, t.result_at, t.accounted, t.extra, t.extra_kind,
     )  # fmt: skip
+
+
+def _record_problems(connection: sqlite3.Connection, changes: Sequence[ProblemChange]) -> None:
+    tasks = as_list([change.task for change in changes])
+    present = {task for (task,) in connection.execute(query("present_tasks"), (tasks,))}
+    for group in with_distinct_tasks([change for change in changes if change.task in present]):
+        rows = [(*change[:6], +change.is_open, change.reason) for change in group]
+        for name in ("supersede_problems", "change_problems", "add_problems"):
+            _execute(connection, name, rows)
 
 
 def _next_id(connection: sqlite3.Connection, table: str) -> int:

@@ -1,7 +1,18 @@
-"""Turns rows of `progress` in SQLite into TaskProgress: SQLite has no booleans, and most tasks have no pause."""
+"""Turns rows of `progress` in SQLite into TaskProgress: SQLite has no booleans, and most tasks have no pause.
 
+And rows of problems into records.
+"""
+
+from typing import Final
+
+import msgspec
+
+from evenbeat.store.common import rows
 from evenbeat.store.common.rows import Row
 from evenbeat.store.contract import NEVER, TaskProgress
+from evenbeat.store.problem_records import ProblemRecord
+
+_labels: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def progress(row: Row) -> TaskProgress:
@@ -12,3 +23,9 @@ def progress(row: Row) -> TaskProgress:
     return TaskProgress(
         task, accounted, extra, extra_kind, last_start, state, hard == 1, attempt, changes, flapping == 1, *rest
     )
+
+
+def problem_record(row: Row) -> ProblemRecord:
+    """A problem, from its columns; the labels of its task are JSON."""
+    labels = row[13]
+    return rows.problem_record((*row[:13], *row[14:]), _labels(labels) if labels else {})

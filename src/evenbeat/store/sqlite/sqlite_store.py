@@ -7,18 +7,21 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Final, Literal, TypeVar
 
-from evenbeat.model import Entry, Instant, Period, Task
+from evenbeat.model import Acknowledgement, Entry, Instant, Period, Task
 from evenbeat.store.common import audit, rows
-from evenbeat.store.common.filters import check_filter
+from evenbeat.store.common.filters import check_filter, check_problem_filter
+from evenbeat.store.common.problem_ids import before_id, in_parts, possible_ids
 from evenbeat.store.contract import (
     ALL_TASKS,
     AUDIT_MIN_AGE,
     AUDIT_MIN_ROWS,
     FOREVER,
+    OPEN_PROBLEMS,
     AuditFilter,
     Batch,
     Change,
@@ -27,6 +30,7 @@ from evenbeat.store.contract import (
     Filter,
     NumberedChange,
     PastDefinition,
+    ProblemFilter,
     RunRecord,
     SkipRecord,
     StoreError,
@@ -35,13 +39,14 @@ from evenbeat.store.contract import (
     WithdrawnTasks,
 )
 from evenbeat.store.private_files import create_private
-from evenbeat.store.sqlite import task_changes
+from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
+from evenbeat.store.sqlite import problem_changes, task_changes
 from evenbeat.store.sqlite.batch_statements import record
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, check_readable, connect_reader, explained, prepare
-from evenbeat.store.sqlite.filters import sql_conditions
+from evenbeat.store.sqlite.filters import problem_conditions, problems_source, sql_conditions
 from evenbeat.store.sqlite.inspection import FileInspector, check_tables, problem_in
 from evenbeat.store.sqlite.open_files import sync
-from evenbeat.store.sqlite.rows import progress
+from evenbeat.store.sqlite.rows import problem_record, progress
 from evenbeat.store.sqlite.statements import as_list, fill_in, migrations, query
 from evenbeat.store.sqlite.writer import SqliteWriter, T, Work
 
@@ -218,6 +223,45 @@ class SqliteStore:
                 return TaskSnapshot(condition, self.runs(number, most=most), self.skips(number, most=most))
         return None
 
+    # Problems
+
+    def open_problems(self) -> Iterator[OpenProblem]:
+        return map(OpenProblem._make, self._select(query("open_problems")))
+
+    def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
+        statement, values = self._about_problems("problems", only)
+        return list(self._converted(problem_record, self._select(statement, [*values, before_id(only), only.most])))
+
+    def count_problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> int:
+        ((count,),) = self._select(*self._about_problems("count_problems", only))
+        return int(count)
+
+    def _about_problems(self, name: str, only: ProblemFilter) -> tuple[str, list[str | int]]:
+        check_problem_filter(only)
+        condition, values = problem_conditions(only)
+        return fill_in(name, ":filter", condition).replace(":problems", problems_source(only)), values
+
+    def find_problem(self, number: int) -> ProblemRecord | None:
+        return next(iter(self.problems(ProblemFilter(ids=(number,), is_open=None))), None)
+
+    def problem_notes(self, number: int) -> list[ProblemNote]:
+        found = self._select(query("problem_notes"), (as_list(possible_ids([number])),))
+        return list(self._converted(rows.problem_note, found))
+
+    def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
+        return [
+            number
+            for some in in_parts(ids)
+            for number in self._do(partial(problem_changes.acknowledge, ids=some, ack=ack, now=now, who=who))
+        ]
+
+    def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
+        return [
+            number
+            for some in in_parts(ids)
+            for number in self._do(partial(problem_changes.comment, ids=some, text=text, now=now, who=who))
+        ]
+
     # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
@@ -226,10 +270,10 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> int:
             before = connection.total_changes
-            for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes"):
+            for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes", "prune_problems"):
                 connection.execute(query(name), asked)
             forgotten = connection.execute(query("forgotten"), asked).fetchall()
-            for name in ("forget_claim", "forget_progress", "forget_task"):
+            for name in ("forget_claim", "forget_problems", "forget_progress", "forget_task"):
                 connection.executemany(query(name), forgotten)
             gone = connection.total_changes - before
             for name in ("forget_pause", "forget_definitions"):

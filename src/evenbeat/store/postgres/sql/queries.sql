@@ -92,6 +92,9 @@ SELECT pg_advisory_unlock(hashtextextended('evenbeat desk', 0));
 -- name: names_taken
 SELECT name FROM tasks WHERE removed IS NULL AND name = ANY(%s) ORDER BY name;
 
+-- name: set_last_problem
+SELECT setval(pg_get_serial_sequence('problems', 'id'), greatest(%(last)s::bigint, 1), %(last)s::bigint > 0);
+
 -- name: take_numbers
 UPDATE marks SET last_number = last_number + %s RETURNING last_number;
 
@@ -428,6 +431,53 @@ WITH c AS (
 )
 SELECT task FROM withdrawn UNION ALL SELECT count(*) FROM contradiction HAVING count(*) > 0;
 
+-- name: lock_problems
+-- People change the same problems in any order: those changes and batches wait for each other.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('evenbeat problems', 0));
+
+-- name: supersede_problems
+-- Closes other problems of the same task and cause. OFFSET 0: the planner must look up the problems of each row, and not
+-- read all open ones, which it takes for few ...
+UPDATE problems p SET closed = c.at, reason = 'superseded'
+FROM unnest(
+    %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
+) AS c (task, cause, opened, at, state, severity, is_open, reason)
+CROSS JOIN LATERAL (
+    SELECT o.id FROM problems o
+    WHERE o.task = c.task AND o.cause = c.cause AND o.opened <> c.opened AND o.closed IS NULL OFFSET 0
+) AS other
+WHERE p.id = other.id AND c.is_open AND (SELECT removed IS NULL FROM tasks WHERE number = c.task);
+
+-- name: change_problems
+-- ... changes, closes and reopens known problems.
+UPDATE problems p
+SET worst = CASE WHEN c.severity > p.worst_severity THEN c.state ELSE p.worst END,
+    worst_severity = greatest(p.worst_severity, c.severity),
+    closed = CASE WHEN NOT c.is_open THEN c.at END, reason = CASE WHEN c.is_open THEN '' ELSE c.reason END,
+    since = CASE WHEN c.is_open AND c.state <> p.state THEN c.at ELSE p.since END,
+    state = CASE WHEN c.is_open THEN c.state ELSE p.state END,
+    severity = CASE WHEN c.is_open THEN c.severity ELSE p.severity END,
+    ack_worst = CASE WHEN c.is_open AND p.ack_worst < c.severity THEN c.severity ELSE p.ack_worst END
+FROM unnest(
+    %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
+) AS c (task, cause, opened, at, state, severity, is_open, reason)
+CROSS JOIN LATERAL (
+    SELECT k.id FROM problems k WHERE k.task = c.task AND k.cause = c.cause AND k.opened = c.opened OFFSET 0
+) AS known
+WHERE p.id = known.id AND (p.closed IS NULL OR c.is_open) AND (SELECT removed IS NULL FROM tasks WHERE number = c.task);
+
+-- name: add_problems
+-- ... and adds new ones, in the order of the batch.
+INSERT INTO problems (task, cause, opened, since, state, severity, worst, worst_severity, closed, reason)
+SELECT c.task, c.cause, c.opened, c.at, c.state, c.severity, c.state, c.severity,
+    CASE WHEN NOT c.is_open THEN c.at END, CASE WHEN c.is_open THEN '' ELSE c.reason END
+FROM unnest(
+    %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
+) WITH ORDINALITY AS c (task, cause, opened, at, state, severity, is_open, reason, row)
+WHERE (SELECT removed IS NULL FROM tasks WHERE number = c.task)
+    AND NOT EXISTS (SELECT FROM problems p WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened)
+ORDER BY c.row;
+
 -- name: claimed_by
 -- Those of these claims that exist, by task and token.
 SELECT c.task FROM claims c JOIN unnest(%s::bigint[], %s::bigint[]) AS s (task, token)
@@ -443,6 +493,58 @@ WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted AND pid <>
 
 -- name: any_name_removed
 SELECT 1 FROM tasks WHERE removed IS NOT NULL AND name = ANY(%s) LIMIT 1;
+
+
+-- Problems, and what people write about them
+
+-- name: open_problems
+SELECT p.task, p.cause, p.opened, p.state, p.worst
+FROM problems p JOIN tasks t ON t.number = p.task
+WHERE p.closed IS NULL AND t.removed IS NULL AND :filter ORDER BY p.task, p.cause;
+
+-- name: problems
+SELECT p.id, p.task, t.name, p.cause, p.opened, p.since,
+    CASE WHEN coalesce(p.closed, t.removed) IS NULL THEN p.state ELSE p.worst END, p.worst,
+    coalesce(p.closed, t.removed), CASE WHEN p.closed IS NULL AND t.removed IS NOT NULL THEN 'removed' ELSE p.reason END,
+    r.flapping, r.output, t.owner, t.labels,
+    p.ack_at, p.ack_who, p.ack_comment, p.ack_until, p.ack_sticky, p.ack_severity, p.ack_worst
+FROM problems p JOIN tasks t ON t.number = p.task
+    LEFT JOIN progress r ON r.task = p.task AND coalesce(p.closed, t.removed) IS NULL
+WHERE :filter AND p.id < %s ORDER BY p.id DESC LIMIT %s;
+
+-- name: count_problems
+SELECT count(*) FROM problems p JOIN tasks t ON t.number = p.task WHERE :filter;
+
+-- name: problem_notes
+SELECT at, who, action, text FROM problem_notes WHERE problem = ANY(%s) ORDER BY id;
+
+-- name: lock_problems_alone
+SELECT pg_advisory_xact_lock(hashtextextended('evenbeat problems', 0));
+
+-- name: acknowledge_problems
+UPDATE problems p
+SET ack_at = %(at)s, ack_who = %(who)s, ack_comment = %(comment)s, ack_until = %(until)s, ack_sticky = %(sticky)s,
+    ack_severity = CASE severity WHEN 0 THEN worst_severity ELSE severity END,
+    ack_worst = CASE severity WHEN 0 THEN worst_severity ELSE severity END
+WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND (SELECT removed IS NULL FROM tasks WHERE number = p.task)
+RETURNING p.id;
+
+-- name: unacknowledge_problems
+UPDATE problems p
+SET ack_at = NULL, ack_who = NULL, ack_comment = NULL, ack_until = NULL, ack_sticky = NULL, ack_severity = NULL,
+    ack_worst = NULL
+WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND p.ack_at IS NOT NULL
+    AND (SELECT removed IS NULL FROM tasks WHERE number = p.task)
+RETURNING p.id;
+
+-- name: known_problems
+-- None of them is forgotten before the transaction ends.
+SELECT id FROM problems WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE;
+
+-- name: note_problems
+INSERT INTO problem_notes (problem, at, who, action, text)
+SELECT problem, %(now)s::bigint, %(who)s::text, %(action)s::text, %(text)s::text
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS n (problem, row) ORDER BY row;
 
 
 -- What a node reads
@@ -575,6 +677,15 @@ DELETE FROM skips WHERE (task, id) IN (SELECT task, id FROM skips WHERE at < %(c
 DELETE FROM changes WHERE at < %(cutoff)s AND id IN (SELECT id FROM changes ORDER BY id LIMIT %(part)s)
     AND (at < %(audit_cutoff)s OR id <= (SELECT max(id) FROM changes) - %(audit_rows)s);
 
+-- name: prune_problems
+-- With their notes, as of removed tasks.
+DELETE FROM problems WHERE id IN (
+    SELECT id FROM problems WHERE closed < %(cutoff)s
+    UNION ALL
+    SELECT p.id FROM tasks t JOIN problems p ON p.task = t.number WHERE t.removed < %(cutoff)s AND p.closed IS NULL
+    LIMIT %(part)s
+);
+
 -- name: forgotten
 -- Tasks that were removed so long ago that they have no history left.
 SELECT number FROM tasks JOIN progress ON task = number
@@ -588,6 +699,9 @@ DELETE FROM pauses WHERE task = ANY(%s);
 
 -- name: forget_definitions
 DELETE FROM past_definitions WHERE task = ANY(%s);
+
+-- name: forget_problems
+DELETE FROM problems WHERE task = ANY(%s);
 
 -- name: forget_progress
 DELETE FROM progress WHERE task = ANY(%s);

@@ -311,6 +311,93 @@ WHERE task = ?1;
 SELECT task, 1 FROM claims WHERE task IN (SELECT value FROM json_each(?1))
 UNION ALL SELECT task, 0 FROM progress WHERE task IN (SELECT value FROM json_each(?1));
 
+-- name: present_tasks
+-- Those of these tasks that exist and were not removed.
+SELECT p.task FROM progress p WHERE p.task IN (SELECT value FROM json_each(?)) AND NOT EXISTS (
+    SELECT 1 FROM tasks INDEXED BY tasks_removed_by_number WHERE removed IS NOT NULL AND number = p.task
+);
+
+-- name: supersede_problems
+-- Closes other problems of the same task and cause ...
+UPDATE problems SET closed = c.at, reason = 'superseded'
+FROM (
+    WITH c (task, cause, opened, at, state, severity, is_open, reason) AS (VALUES :rows) SELECT * FROM c
+) AS c
+WHERE c.is_open AND problems.task = c.task AND problems.cause = c.cause AND problems.opened <> c.opened
+    AND problems.closed IS NULL;
+
+-- name: change_problems
+-- ... changes, closes and reopens known problems. Of one that is not acknowledged, max() of NULL stays NULL.
+UPDATE problems
+SET worst = iif(c.severity > worst_severity, c.state, worst), worst_severity = max(worst_severity, c.severity),
+    closed = iif(c.is_open, NULL, c.at), reason = iif(c.is_open, '', c.reason),
+    since = iif(c.is_open AND c.state <> problems.state, c.at, since),
+    state = iif(c.is_open, c.state, problems.state), severity = iif(c.is_open, c.severity, problems.severity),
+    ack_worst = iif(c.is_open, max(ack_worst, c.severity), ack_worst)
+FROM (
+    WITH c (task, cause, opened, at, state, severity, is_open, reason) AS (VALUES :rows) SELECT * FROM c
+) AS c
+WHERE problems.task = c.task AND problems.cause = c.cause AND problems.opened = c.opened
+    AND (problems.closed IS NULL OR c.is_open);
+
+-- name: add_problems
+-- ... and adds new ones.
+INSERT INTO problems (task, cause, opened, since, state, severity, worst, worst_severity, closed, reason)
+WITH c (task, cause, opened, at, state, severity, is_open, reason) AS (VALUES :rows)
+SELECT task, cause, opened, at, state, severity, state, severity, iif(is_open, NULL, at), iif(is_open, '', reason)
+FROM c WHERE task <> 0 AND NOT EXISTS (
+    SELECT 1 FROM problems p WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened
+);
+
+
+-- Problems, and what people write about them
+
+-- name: open_problems
+SELECT p.task, p.cause, p.opened, p.state, p.worst
+FROM problems p JOIN tasks t ON t.number = p.task
+WHERE p.closed IS NULL AND t.removed IS NULL ORDER BY p.task, p.cause;
+
+-- name: problems
+SELECT p.id, p.task, t.name, p.cause, p.opened, p.since, iif(coalesce(p.closed, t.removed) IS NULL, p.state, p.worst),
+    p.worst, coalesce(p.closed, t.removed), iif(p.closed IS NULL AND t.removed IS NOT NULL, 'removed', p.reason),
+    r.flapping, r.output, t.owner, t.definition -> '$.labels',
+    p.ack_at, p.ack_who, p.ack_comment, p.ack_until, p.ack_sticky, p.ack_severity, p.ack_worst
+FROM :problems CROSS JOIN tasks t ON t.number = p.task
+    LEFT JOIN progress r ON r.task = iif(coalesce(p.closed, t.removed) IS NULL, p.task, 0)
+WHERE :filter AND p.id < ? ORDER BY p.id DESC LIMIT ?;
+
+-- name: count_problems
+SELECT count(*) FROM :problems CROSS JOIN tasks t ON t.number = p.task WHERE :filter;
+
+-- name: problem_notes
+SELECT at, who, action, text FROM problem_notes WHERE problem IN (SELECT value FROM json_each(?)) ORDER BY id;
+
+-- name: acknowledge_problems
+UPDATE problems
+SET ack_at = :at, ack_who = :who, ack_comment = :comment, ack_until = :until, ack_sticky = :sticky,
+    ack_severity = iif(severity = 0, worst_severity, severity), ack_worst = iif(severity = 0, worst_severity, severity)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND closed IS NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM tasks INDEXED BY tasks_removed_by_number WHERE removed IS NOT NULL AND number = problems.task
+    )
+RETURNING id;
+
+-- name: unacknowledge_problems
+UPDATE problems
+SET ack_at = NULL, ack_who = NULL, ack_comment = NULL, ack_until = NULL, ack_sticky = NULL, ack_severity = NULL,
+    ack_worst = NULL
+WHERE id IN (SELECT value FROM json_each(:ids)) AND closed IS NULL AND ack_at IS NOT NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM tasks INDEXED BY tasks_removed_by_number WHERE removed IS NOT NULL AND number = problems.task
+    )
+RETURNING id;
+
+-- name: known_problems
+SELECT id FROM problems WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: note_problems
+INSERT INTO problem_notes (problem, at, who, action, text) VALUES (?, ?, ?, ?, ?);
+
 
 -- What a node reads
 
@@ -416,6 +503,15 @@ DELETE FROM skips WHERE id IN (SELECT id FROM skips WHERE at < :cutoff ORDER BY 
 DELETE FROM changes WHERE id IN (SELECT id FROM changes ORDER BY id LIMIT :part) AND at < :cutoff
     AND (at < :audit_cutoff OR id <= (SELECT max(id) FROM changes) - :audit_rows);
 
+-- name: prune_problems
+-- With their notes, as of removed tasks.
+DELETE FROM problems WHERE id IN (
+    SELECT id FROM problems WHERE closed < :cutoff
+    UNION ALL
+    SELECT p.id FROM tasks t JOIN problems p ON p.task = t.number WHERE t.removed < :cutoff AND p.closed IS NULL
+    LIMIT :part
+);
+
 -- name: forgotten
 -- Tasks that were removed so long ago that they have no history left.
 SELECT number FROM tasks JOIN progress ON task = number
@@ -429,6 +525,9 @@ DELETE FROM pauses WHERE task = ?;
 
 -- name: forget_definitions
 DELETE FROM past_definitions WHERE task = ?;
+
+-- name: forget_problems
+DELETE FROM problems WHERE task = ?;
 
 -- name: forget_progress
 DELETE FROM progress WHERE task = ?;

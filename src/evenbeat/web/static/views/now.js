@@ -1,4 +1,4 @@
-// Now: how everything is at a glance - states, slots, lateness, load, problems, what runs, what happened.
+// Now: how everything is at a glance - problems, states, slots, lateness, load, what runs, what happened.
 
 import { get } from "../api.js";
 import { bar, setBar, timeChart } from "../charts.js";
@@ -9,7 +9,8 @@ import { refresher } from "../refresh.js";
 import { panel, sign } from "../ui.js";
 import { count } from "../words.js";
 import { capacityButton } from "./capacity.js";
-import { feed, problems, running } from "./now_lists.js";
+import { feed, running } from "./now_lists.js";
+import { problems } from "./now_problems.js";
 
 const REACH = 600;
 const STEP = 5;
@@ -31,7 +32,7 @@ const LISTS = {
 export function mount(root, _params) {
   const gone = new AbortController();
   const { signal } = gone;
-  const parts = [tiles(signal), numbers(signal), load(signal), problems(signal), running(signal), feed(signal)];
+  const parts = [problems(signal), tiles(signal), numbers(signal), load(signal), running(signal), feed(signal)];
   fill(root, h("h1", { class: "unseen" }, "Now"), parts);
   return () => gone.abort();
 }

@@ -1,4 +1,4 @@
-// The lists of Now: what is not OK, what runs, what happened.
+// The lists of Now: what runs, what happened.
 
 import { get } from "../api.js";
 import { bar, setBar } from "../charts.js";
@@ -6,60 +6,11 @@ import { agoWords, now, spanWords, tick } from "../clock.js";
 import { fill, h, keep, say } from "../dom.js";
 import * as live from "../live.js";
 import { refresher } from "../refresh.js";
-import { announce, badge, conditionBadge, countdown, empty, panel, sign, taskLink } from "../ui.js";
+import { badge, countdown, empty, panel, sign, taskLink } from "../ui.js";
 import { count, endingWords, kindWords, reasonWords, runLook, saidLine } from "../words.js";
 
-const MOST_PROBLEMS = 50;
 const MOST_EVENTS = 60;
 const MOST_RUNNING = 30;
-
-// What is not OK
-
-export function problems(signal) {
-  const list = h("ul", { class: "rows" });
-  const none = empty("Nothing to worry about.");
-  const aside = h("span", { class: "muted" });
-
-  async function read() {
-    const ask = (state) => get("/v1/tasks", { state, limit: MOST_PROBLEMS }, { signal });
-    const answers = await Promise.all(["critical", "failed", "unknown", "warning"].map(ask));
-    const [critical, failed, unknown, warning] = answers;
-    const lists = [critical.tasks, failed.tasks.filter((task) => !task.state), unknown.tasks, warning.tasks];
-    const isSoft = (task) => (task.hard === false ? 1 : 0);
-    const all = lists.flatMap((tasks) => tasks.sort((a, b) => isSoft(a) - isSoft(b)));
-    keep(list, all.slice(0, MOST_PROBLEMS), (task) => task.name, () => h("li"), showProblem);
-    none.hidden = all.length > 0;
-    // A check that failed is found as `failed` too: of those, only the ones without a state count.
-    const total = critical.total + unknown.total + warning.total + failed.tasks.filter((task) => !task.state).length;
-    say(aside, total ? count(total) : "");
-  }
-
-  const again = refresher(read, { signal, least: 1_500, each: 30_000 });
-  live.on("run", (run) => {
-    if (!run.notable) return;
-    again();
-    if (run.hard && run.state) announce(`${run.task} is ${run.state}`);
-  }, signal);
-  live.on("task", again, signal);
-  live.on("reset", again, signal);
-  return panel("Problems", { class: "problems", aside }, list, none);
-}
-
-function showProblem(node, task) {
-  const { version, state, attempt, outcome, output, last_end, running_since } = task;
-  const seen = JSON.stringify([version, state, attempt, outcome, output, last_end, running_since]);
-  if (node.dataset.seen === seen) return;
-  node.dataset.seen = seen;
-  const focused = node.contains(document.activeElement);
-  fill(
-    node,
-    conditionBadge(task),
-    taskLink(task.name, { "data-walk": true }),
-    countdown(task.last_end, task.task?.zone ?? "UTC", agoWords),
-    h("bdi", { class: "output-line" }, saidLine(task.output, task.check)),
-  );
-  if (focused) node.querySelector("a").focus();
-}
 
 // What runs
 

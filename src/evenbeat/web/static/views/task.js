@@ -15,6 +15,7 @@ import {
 import { attemptsOf, learnRun } from "../words.js";
 import { definition } from "./task_definition.js";
 import { history } from "./task_history.js";
+import { openProblem } from "./task_problem.js";
 
 const TIMES = 10;
 const SOON = 300;
@@ -30,6 +31,7 @@ export function mount(root, { name }) {
   const output = h("div");
   const defined = h("div");
   const past = history(name, signal);
+  const problem = openProblem(signal, () => again());
   let task = null;
   let shown = null;
 
@@ -39,6 +41,7 @@ export function mount(root, { name }) {
       h("a", { href: trail.tasks }, "Tasks"), " / ", h("bdi", null, name)),
     head,
     trouble,
+    problem.node,
     h("div", { class: "task-columns" },
       h("div", { class: "stack" },
         panel("Why", { class: "why-panel" }, why), panel("Next times", {}, times), panel("About", {}, about)),
@@ -62,7 +65,7 @@ export function mount(root, { name }) {
     showOutput();
     if (shown !== task.version) fill(defined, definition(task));
     shown = task.version;
-    await Promise.all([readWhy(), readTimes(), past.read(task)]);
+    await Promise.all([problem.read(task), readWhy(), readTimes(), past.read(task)]);
   }
 
   async function readWhy() {
