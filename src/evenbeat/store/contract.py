@@ -593,7 +593,7 @@ class Store(Protocol):
         """A problem by its id, open or closed, as long as it is kept."""
 
     def problem_notes(self, number: int) -> list[ProblemNote]:
-        """What people wrote about a problem, oldest first."""
+        """The latest MAX_PROBLEM_NOTES of what people wrote about a problem or did with it, oldest first."""
 
     def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
         """Acknowledge open problems, or take their acknowledgements back (None). Each of them gets a note.

@@ -10,7 +10,13 @@ from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.common.filters import check_problem_filter, matches
 from evenbeat.store.contract import FOREVER, ProblemFilter
 from evenbeat.store.memory_tasks import TaskRecord
-from evenbeat.store.problem_records import OpenProblem, ProblemChange, ProblemNote, ProblemRecord
+from evenbeat.store.problem_records import (
+    MAX_PROBLEM_NOTES,
+    OpenProblem,
+    ProblemChange,
+    ProblemNote,
+    ProblemRecord,
+)
 
 
 class HeldProblem(Struct):
@@ -153,8 +159,8 @@ class MemoryProblems:
         return None if found is None else found.record(rows[found.task])
 
     def notes(self, number: int) -> list[ProblemNote]:
-        """What people wrote about a problem, oldest first."""
-        return list(self._notes.get(number, ()))
+        """The latest of what people wrote about a problem, oldest first."""
+        return list(self._notes.get(number, ()))[-MAX_PROBLEM_NOTES:]
 
     def acknowledge(self, ids: Iterable[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
         """Acknowledge open problems, or take the acknowledgement back."""

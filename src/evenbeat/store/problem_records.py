@@ -4,11 +4,14 @@ They belong to the contract of a store, see `evenbeat.store.contract`.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from evenbeat.model import Acknowledgement, Instant, State
+
+MAX_PROBLEM_NOTES: Final = 200
+"""Of one problem, that are returned: the latest."""
 
 
 class ProblemChange(NamedTuple):

@@ -210,7 +210,9 @@ class QueueContract:
             assert observed.results == {}
             gate.touch()
             result = await observed.result_of(token)
-            assert (result.outcome, result.started) == (Outcome.SUCCEEDED, observed.started[token])
+            assert result.outcome is Outcome.SUCCEEDED
+            # A worker may have set its clock in between, as it learns that of the node.
+            assert abs(result.started - observed.started[token]) < SECOND
 
         self.play(tmp_path, scene)
 

@@ -6,7 +6,7 @@ import pytest
 
 from evenbeat.model import DAY, Acknowledgement, Cause, Instant, Invalid, State
 from evenbeat.store.contract import Batch, ContradictoryBatch, Filter, ProblemFilter, Store
-from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
+from evenbeat.store.problem_records import MAX_PROBLEM_NOTES, OpenProblem, ProblemNote, ProblemRecord
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_problem_change, a_task
 from evenbeat.testing.store_history import minutes_later, record_run
 from evenbeat.testing.store_runs import number_of
@@ -400,6 +400,13 @@ class ProblemsContract:
         assert store.acknowledge(asked, Acknowledgement(T0, "ann"), T0, "ann") == [ids[2], ids[0], ids[3]]
         assert store.comment(asked, "x", T0, "ann") == [ids[2], ids[0], ids[3]]
         assert store.acknowledge(asked, None, T0, "ann") == [ids[2], ids[0], ids[3]]
+
+    def test_of_many_notes_the_latest_are_returned(self, store: Store) -> None:
+        number = a_problem(store).id
+        for i in range(MAX_PROBLEM_NOTES + 2):
+            store.comment([number], str(i), T0, "ann")
+        found = [note.text for note in store.problem_notes(number)]
+        assert found == [str(i) for i in range(2, MAX_PROBLEM_NOTES + 2)]
 
     def test_comments_are_kept_in_order_of_open_and_closed_problems(self, store: Store) -> None:
         a, b = a_problem(store), a_problem(store, "b")

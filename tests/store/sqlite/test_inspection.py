@@ -119,6 +119,19 @@ def spoil_header(path: Path) -> None:
     overwrite(path, 0, b"\0" * 100)
 
 
+def test_a_file_that_is_deleted_while_a_table_is_checked_was_deleted(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = sqlite_inspect.check_tables
+
+    def check_late(path: Path, schema: int, tables: list[str] | None = None) -> DatabaseDamaged | None:
+        path.unlink(missing_ok=True)
+        return check(path, schema, tables) or DatabaseDamaged("it cannot be opened")
+
+    monkeypatch.setattr(sqlite_inspect, "check_tables", check_late)
+    assert "the file was deleted or moved away" in str(watched.reports.get(timeout=PATIENCE))
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [

@@ -36,7 +36,7 @@ from evenbeat.store.postgres.filters import problem_conditions, sql_conditions
 from evenbeat.store.postgres.retention import prune_history
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.text import from_text
-from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
+from evenbeat.store.problem_records import MAX_PROBLEM_NOTES, OpenProblem, ProblemNote, ProblemRecord
 
 PLAIN_RUNS: Final = 10_000_000
 """Plain successes that history keeps, of all tasks together: about 2.5 GB."""
@@ -195,7 +195,8 @@ class PostgresStore(PostgresClusterStore):
         return next(iter(self.problems(ProblemFilter(ids=(number,), is_open=None))), None)
 
     def problem_notes(self, number: int) -> list[ProblemNote]:
-        return list(map(rows.problem_note, self._readers.all(query("problem_notes"), (possible_ids([number]),))))
+        found = self._readers.all(query("problem_notes"), (possible_ids([number]), MAX_PROBLEM_NOTES))
+        return list(map(rows.problem_note, found))
 
     def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:
         return [

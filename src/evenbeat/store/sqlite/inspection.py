@@ -126,8 +126,10 @@ class FileInspector:
     def _look(self) -> None:
         problem = self._files.problem()
         if problem is None and not self._is_damaged:
-            problem = self._content()
-            self._is_damaged = problem is not None
+            content = self._content()
+            # A file that was deleted or replaced just now cannot be read either.
+            problem = (self._files.problem() or content) if content is not None else None
+            self._is_damaged = problem is not None and problem is content
         elif self._is_damaged:
             problem = self._problem  # a damaged file does not repair itself
         if str(problem) != str(self._problem):

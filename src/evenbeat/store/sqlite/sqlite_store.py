@@ -39,7 +39,7 @@ from evenbeat.store.contract import (
     WithdrawnTasks,
 )
 from evenbeat.store.private_files import create_private
-from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
+from evenbeat.store.problem_records import MAX_PROBLEM_NOTES, OpenProblem, ProblemNote, ProblemRecord
 from evenbeat.store.sqlite import problem_changes, task_changes
 from evenbeat.store.sqlite.batch_statements import record
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, check_readable, connect_reader, explained, prepare
@@ -245,7 +245,7 @@ class SqliteStore:
         return next(iter(self.problems(ProblemFilter(ids=(number,), is_open=None))), None)
 
     def problem_notes(self, number: int) -> list[ProblemNote]:
-        found = self._select(query("problem_notes"), (as_list(possible_ids([number])),))
+        found = self._select(query("problem_notes"), (as_list(possible_ids([number])), MAX_PROBLEM_NOTES))
         return list(self._converted(rows.problem_note, found))
 
     def acknowledge(self, ids: Sequence[int], ack: Acknowledgement | None, now: Instant, who: str) -> list[int]:

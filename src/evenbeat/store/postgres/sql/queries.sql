@@ -516,7 +516,9 @@ WHERE :filter AND p.id < %s ORDER BY p.id DESC LIMIT %s;
 SELECT count(*) FROM problems p JOIN tasks t ON t.number = p.task WHERE :filter;
 
 -- name: problem_notes
-SELECT at, who, action, text FROM problem_notes WHERE problem = ANY(%s) ORDER BY id;
+SELECT at, who, action, text FROM (
+    SELECT * FROM problem_notes WHERE problem = ANY(%s) ORDER BY id DESC LIMIT %s
+) latest ORDER BY id;
 
 -- name: lock_problems_alone
 SELECT pg_advisory_xact_lock(hashtextextended('evenbeat problems', 0));

@@ -370,7 +370,9 @@ WHERE :filter AND p.id < ? ORDER BY p.id DESC LIMIT ?;
 SELECT count(*) FROM :problems CROSS JOIN tasks t ON t.number = p.task WHERE :filter;
 
 -- name: problem_notes
-SELECT at, who, action, text FROM problem_notes WHERE problem IN (SELECT value FROM json_each(?)) ORDER BY id;
+SELECT at, who, action, text FROM (
+    SELECT * FROM problem_notes WHERE problem IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?
+) ORDER BY id;
 
 -- name: acknowledge_problems
 UPDATE problems
