@@ -210,7 +210,7 @@ class QueueContract:
             assert observed.results == {}
             gate.touch()
             result = await observed.result_of(token)
-            assert result.outcome is Outcome.SUCCEEDED
+            assert result.outcome == Outcome.SUCCEEDED
             # A worker may have set its clock in between, as it learns that of the node.
             assert abs(result.started - observed.started[token]) < SECOND
 
