@@ -25,7 +25,7 @@ class OwnerSettings:
         self._now: Final = now
 
     def periods(self) -> dict[str, Period]:
-        """All periods, whoever owns them."""
+        """The periods of all owners."""
         return {name: period for name, (_, period) in self._store.periods().items()}
 
     def set_periods(
@@ -100,7 +100,7 @@ class OwnerSettings:
         return self.put(settings, who) or bool(periods)
 
     def set_named_files(self, owners: Collection[str]) -> bool:
-        """Store the owners of files that a node was started with. In a cluster those of all nodes count."""
+        """Store which files a node was started with, by their owners; in a cluster, beside those of the other nodes."""
         known = named_files(self._store) if isinstance(self._store, ClusterStore) else frozenset()
         return self.put({NAMED_FILES_KEY: _encode_owners(known.union(owners))})
 

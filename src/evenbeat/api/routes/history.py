@@ -25,7 +25,7 @@ _TAG: Final = "History"
 _NOW_TAG: Final = "Now"
 _PAGE_SIZE: Final = 1_000
 _MAX_PAGES: Final = 20
-"""Records that are searched for those of a scope: pages, and records per page."""
+"""For a limited token, history is searched for the records of its tasks: records per page, and pages at most."""
 _MAX_RUNNING: Final = 10_000
 PageLimit = Annotated[int, Meta(ge=1, le=1_000)]
 
