@@ -35,13 +35,15 @@ run: $(READY_TO_RUN) ## a node on a friendly example; Ctrl-C stops it
 	@mkdir -p out
 	@echo "Starting a node on examples/first.toml. It prints a link to its page; or ask it in another terminal:"
 	@echo
-	@echo "    export EVENBEAT_DB=$(CURDIR)/out/first.db PATH=$(CURDIR)/$(VENV)/bin:\$$PATH"
+	@echo "    cd $(CURDIR)/out && export PATH=$(CURDIR)/$(VENV)/bin:\$$PATH"
 	@echo "    evenbeat ls                 # what is there, how it is, when it is next"
 	@echo "    evenbeat why tidy           # why does it not run?"
 	@echo "    evenbeat run hello --wait   # now"
 	@echo "    evenbeat token link         # another link that signs a browser in"
 	@echo
-	@$(VENV)/bin/evenbeat up examples/first.toml --db out/first.db --listen $(LISTEN)
+	@echo "docs/how-to/notifications.md: a message when something is wrong, in five minutes"
+	@echo
+	@$(VENV)/bin/evenbeat up examples/first.toml --db out/evenbeat.db --listen $(LISTEN)
 
 cluster: $(READY_FOR_CLUSTER) ## two schedulers, three workers, PostgreSQL and NATS on this machine; Ctrl-C stops them
 	@$(PY) -m tools.cluster
@@ -75,8 +77,8 @@ screenshots: $(READY) ## take the pictures of the page anew, with the Chromium o
 mutants: $(READY) ## turn every condition of gate and lifecycle into its opposite: does the verifier find it?
 	$(PY) -m evenbeat.sim.mutants
 
-faults: $(READY) ## kill nodes, workers and children and let stores fail, many times over; minutes
-	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults tests/paths
+faults: $(READY) ## kill nodes, workers, senders and children and let stores and receivers fail, many times over, and explore every world whole; minutes
+	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults tests/paths tests/sim
 
 soak: $(READY) ## hours of a mixed load in minutes: do memory and descriptors stay where they were?
 	$(PY) tests/soak/soak.py

@@ -30,6 +30,7 @@ WAITING_SECONDS = {
     "tests/node/cluster/test_cluster_membership.py": 45,
     "tests/faults/test_cluster_edits.py": 45,
     "tests/queue/nats/test_nats_faults.py": 40,
+    "tests/test_notifications_how_to.py": 40,
     "tests/faults/test_powerloss.py": 25,
     "tests/api/routes/test_cluster_live.py": 20,
     "tests/paths/test_same_timetable.py": 20,

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from problem_seeds import seed_problem
 from waiting import PATIENCE, eventually, eventually_async
 
 from evenbeat.app import App
-from evenbeat.model import SECOND, Invalid, Outcome, State
-from evenbeat.store.contract import Condition, Conflict, RunRecord, StoreError
+from evenbeat.model import Invalid, Outcome, State
+from evenbeat.program.views import RunInfo, TaskInfo
+from evenbeat.store.contract import Conflict, StoreError
 from evenbeat.store.sqlite.ownership import DatabaseInUse, DatabaseOwnership, is_node_running
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
@@ -190,6 +193,25 @@ class TestDeclaring:
         assert [c.entry.task.name for c in again.list()] == ["mine", "two"]
         assert again.read("two").entry.task.schedule.phase == phase
 
+    def test_programs_that_give_an_app_a_name_share_its_tasks(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        entries = []
+        for program in ("/srv/uvicorn", "/srv/manage.py"):
+            monkeypatch.setattr(sys.modules["__main__"], "__file__", program, raising=False)
+            app = App(tmp_path / "a.db", workers=1, name="shop")
+            app.command("tidy", ["true"], every="1h")
+            app.start()
+            app.stop(wait=True)
+            entries.append(app.read("tidy").entry)
+        assert entries[0] == entries[1]
+        assert entries[0].owner == "app:shop"
+
+    @pytest.mark.parametrize("name", ["", " shop", "a\nb"])
+    def test_a_name_that_nobody_could_type_is_refused(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(Invalid, match="name: "):
+            App(tmp_path / "a.db", name=name)
+
     def test_a_name_that_somebody_else_has_keeps_it_from_starting(self, app: App) -> None:
         app.create("one", every="1h", command=["true"])
         app.command("one", ["true"], every="1h")
@@ -241,6 +263,33 @@ class TestCrudl:
         app.delete("*")
         assert app.list() == []
 
+    def test_downtimes_are_set_listed_and_ended(self, app: App) -> None:
+        app.create("web", check=True, every="5m", command=["true"])
+        made = app.downtime("w*", length="2h", comment="new disks")
+        assert (made.names, made.comment, made.who) == (("w*",), "new disks", "program")
+        assert [known.id for known in app.downtimes()] == [made.id]
+        assert [downtime.id for downtime in app.read("web").downtimes] == [made.id]
+        app.end_downtime(made.id)
+        assert app.downtimes() == []
+        assert len(app.downtimes(is_all=True)) == 1
+        later = app.downtime(owner="ops", start="2150-01-01", until="2150-02-01", dependents=False)
+        assert (later.owner, later.dependents) == ("ops", False)
+        with pytest.raises(Invalid, match="length: give either `until` or `length`"):
+            app.downtime("web", until="2150-01-01", length="2h")
+        with pytest.raises(Invalid, match="start: 'soon' is not a time"):
+            app.downtime("web", start="soon", length="2h")
+
+    def test_a_pause_may_have_an_end_and_a_reason(self, app: App) -> None:
+        app.create("web", check=True, every="5m", command=["true"])
+        app.pause("web", length="2h", reason="it moves")
+        pause = app.read("web").entry.task.pause
+        assert pause is not None
+        assert pause.until is not None
+        assert (pause.until - pause.at) // 10**6 in (7_199, 7_200)
+        assert (pause.who, pause.reason) == ("program", "it moves")
+        app.resume("web")
+        assert app.read("web").entry.task.pause is None
+
     def test_problems_are_listed_acknowledged_and_commented_on(self, app: App) -> None:
         app.create("web", check=True, every="5m", command=["true"])
         assert app.problems() == []
@@ -257,7 +306,7 @@ class TestCrudl:
         app.acknowledge("web", until="2199-01-01T01:00+01:00")
         (problem,) = app.problems()
         assert problem.acknowledgement is not None
-        assert problem.acknowledgement.until == 7_226_582_400 * SECOND
+        assert problem.acknowledgement.until == datetime(2199, 1, 1, tzinfo=UTC)
         with pytest.raises(Invalid, match="until: 'soon' is not a time"):
             app.acknowledge("web", until="soon")
         app.acknowledge("web", withdraw=True)
@@ -265,6 +314,19 @@ class TestCrudl:
             app.acknowledge("web", withdraw=True)
         with pytest.raises(Invalid, match="no task is named"):
             app.acknowledge(comment="all of them?")
+
+    def test_why_nobody_was_notified(self, app: App) -> None:
+        app.create("web", check=True, every="5m", command=["true"])
+        app.set_contact("ops", email=["ops@example.org"])
+        app.create("db", check=True, every="5m", command=["true"], notify=["ops"])
+        assert isinstance(app.database, Path)
+        with closing(SqliteStore(app.database)) as store:
+            seed_problem(store, "web")
+            seed_problem(store, "db")
+        assert [line.text for line in app.why("web").notified] == ["nobody is notified: it has no `notify`"]
+        (line,) = app.why("db").notified
+        assert (line.contact, line.outcome, line.text) == ("ops", "waiting", "ops is told within 30 s")
+        assert app.why("db", "2001-01-01").notified[0].text.startswith("nobody was notified then")
 
     def test_without_a_node_nothing_is_run(self, app: App) -> None:
         app.create("web", every="5m", command=["true"])
@@ -280,7 +342,7 @@ class TestWithin:
     """`async with app`: a node on the program's own loop."""
 
     def test_the_program_changes_tasks_on_the_loop_and_from_other_threads(self, app: App) -> None:
-        async def program() -> tuple[list[Condition], list[RunRecord]]:
+        async def program() -> tuple[list[TaskInfo], list[RunInfo]]:
             async with app:
                 app.create("here", every="1d", command=["echo", "here"])
                 await asyncio.to_thread(app.create, "there", every="1d", command=["echo", "there"])

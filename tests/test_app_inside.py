@@ -11,13 +11,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import PATIENCE, eventually
 
 from evenbeat.app import App
 from evenbeat.model import Invalid, Outcome
-from evenbeat.store.contract import Batch, StoreError, WithdrawnTasks
+from evenbeat.store.contract import Batch, Conflict, StoreError, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.opening import IN_MEMORY
 
@@ -47,6 +48,20 @@ class TestInMemory:
             app.force("web")
         app.delete("web")
         assert (app.list(), list(tmp_path.iterdir())) == ([], [])
+
+    def test_what_a_task_depends_on_is_checked_as_everywhere(self, app: App) -> None:
+        keys: dict[str, Any] = {"every": "5m", "command": ["true"]}
+        with pytest.raises(Invalid, match="there is no check 'gw'"):
+            app.create("web", check=True, depends=["gw"], **keys)
+        app.create("gw", check=True, **keys)
+        app.create("web", check=True, depends=["gw"], **keys)
+        with pytest.raises(Invalid, match="in a circle: gw -> web -> gw"):
+            app.update("gw", depends=["web"])
+        with pytest.raises(Invalid, match="'gw' must stay, under this name: tasks depend on it: 'web' of"):
+            app.delete("gw")
+        assert (names(app), app.read("web").unreachable_through) == (["gw", "web"], ())
+        app.delete("*")
+        assert names(app) == []
 
     def test_two_of_them_know_nothing_of_each_other(self, app: App) -> None:
         app.create("web", every="5m", command=["true"])
@@ -169,7 +184,7 @@ class TestStarting:
         thread.join(PATIENCE)
         assert not thread.is_alive()
         assert not found or "stopped before it had answered" in str(found[0])
-        assert app.read("long").outcome == Outcome.CANCELLED
+        assert app.read("long").outcome == Outcome.INTERRUPTED
 
     def test_within_a_loop_too(self, app: App) -> None:
         async def program() -> list[str]:
@@ -286,3 +301,47 @@ def test_a_program_that_ends_stops_its_node_in_order(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "stopped").exists()
+
+
+class TestContacts:
+    def test_what_is_declared_is_there_with_the_tasks_that_name_it_and_goes_with_them(self) -> None:
+        store = MemoryStore()
+        app = App(store=store, workers=0)
+        app.contact("ops", email=["ops@example.org"])
+        app.contact("boss", webhook="https://hooks.example.org/", states=["critical"])
+        app.command("tidy", ["true"], every="1h", notify=["ops", {"to": "boss", "after": "30m"}], repeat="4h")
+        _run_once(app)
+        assert {info.name: (info.tasks, info.places[0].shown) for info in app.contacts()} == {
+            "boss": (1, "https://hooks.example.org"),
+            "ops": (1, "ops@example.org"),
+        }
+        with pytest.raises(Conflict, match="the contact 'ops' cannot go: the task 'tidy'"):
+            app.remove_contact("ops")
+        _run_once(App(store=store, workers=0))
+        assert app.contacts() == []
+
+    def test_what_is_set_stays_until_it_is_removed(self, app: App) -> None:
+        app.set_contact("ops", email="ops@example.org")
+        app.create("a", every="1h", command=["true"], notify="ops")
+        app.update("a", notify=None)
+        app.set_contact("ops", email="ops@example.org", per_hour=5)
+        (info,) = app.contacts()
+        assert (info.owner, info.per_hour, info.tasks) == ("api", 5, 0)
+        app.remove_contact("ops")
+        assert app.contacts() == []
+
+    def test_a_wrong_contact_is_refused_where_it_is_declared(self, app: App) -> None:
+        app.contact("ops", email=["ops@example.org"])
+        with pytest.raises(Invalid, match="the contact 'ops' is declared twice"):
+            app.contact("ops", email=["bo@example.org"])
+        with pytest.raises(Invalid, match="'emial' is not a key here"):
+            app.contact("boss", emial=["bo@example.org"])
+        app.command("tidy", ["true"], every="1h", notify=["opps"])
+        with pytest.raises(Invalid, match="there is no contact 'opps', did you mean 'ops'"):
+            _run_once(app)
+
+
+def _run_once(app: App) -> None:
+    """Until the node is up."""
+    app.start()
+    app.stop(wait=True)

@@ -12,6 +12,7 @@ from evenbeat.model import (
     MAX_EVERY,
     MINUTE,
     NAME_LIMIT,
+    SCHEDULE_KINDS,
     SECOND,
     TEXT_LIMIT,
     Backlog,
@@ -76,13 +77,15 @@ def test_one_kind_alone_is_a_schedule(kind: str) -> None:
 
 
 def test_a_schedule_without_a_kind_is_refused() -> None:
-    assert str(refusal()) == ("schedule: a schedule has exactly one of every, cron, calendar, at; found none of them")
+    assert str(refusal()) == (
+        "schedule: a schedule has exactly one of every, cron, calendar, at, after, after_failure; found none of them"
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), list(combinations(KINDS, 2)))
 def test_two_kinds_are_refused_and_both_are_named(one: str, other: str) -> None:
     error = refusal(**{one: KINDS[one], other: KINDS[other]})
-    assert str(error) == f"schedule: a schedule has exactly one of every, cron, calendar, at; found {one} and {other}"
+    assert str(error) == f"schedule: a schedule has exactly one of {', '.join(SCHEDULE_KINDS)}; found {one} and {other}"
 
 
 # Schedule: intervals
@@ -212,7 +215,8 @@ def test_decoding_a_bad_schedule_names_the_path(data: str, message: str) -> None
         ('{"name": "a", "schedule": {"every": []}}', "Expected `int | null`, got `array` - at `$.schedule.every`"),
         (
             '{"name": "a", "schedule": {"every": 60000000, "cron": "H * * * *"}}',
-            "schedule: a schedule has exactly one of every, cron, calendar, at; found every and cron - at `$.schedule`",
+            "schedule: a schedule has exactly one of every, cron, calendar, at, after, after_failure; "
+            "found every and cron - at `$.schedule`",
         ),
         ('{"name": "a", "schedule": {"every": 60000000}, "weight": 0}', "Expected `float` > 0.0 - at `$.weight`"),
         (
@@ -237,12 +241,16 @@ def test_decoding_a_bad_schedule_names_the_path(data: str, message: str) -> None
         ),
         ('{"name": "a", "schedule": {"every": 60000000}, "attempts": 0}', "Expected `int` >= 1 - at `$.attempts`"),
         ('{"name": "a", "schedule": {"every": 60000000}, "priority": 101}', "Expected `int` <= 100 - at `$.priority`"),
-        ('{"name": "a", "schedule": {"every": 60000000}, "timebox": 0}', "Expected `int` >= 1 - at `$.timebox`"),
+        ('{"name": "a", "schedule": {"every": 60000000}, "timebox": -101}', "Expected `int` >= -100 - at `$.timebox`"),
         ('{"name": "a", "schedule": {"every": 60000000}, "retry": -1}', "Expected `int` >= 0 - at `$.retry`"),
         ('{"name": "a", "schedule": {"every": 60000000}, "missed": "x"}', "Invalid enum value 'x' - at `$.missed`"),
         (
-            '{"name": "a", "schedule": {"every": 60000000}, "job": {"function": "m:f", "args": [[1]]}}',
-            "Expected `bool | int | float | str | null`, got `array` - at `$.job.args[0]`",
+            '{"name": "a", "schedule": {"every": 60000000}, "job": {"function": "m:f", "args": ['
+            + "[" * 17
+            + "]" * 17
+            + "]}}",
+            "args: an argument with lists and tables more than 16 deep, accepted: texts, numbers, true, false, lists"
+            " and tables of these - at `$.job`",
         ),
     ],
 )

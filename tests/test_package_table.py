@@ -149,8 +149,8 @@ NODE = {
     "model.py": "",
     "node/clock.py": "",
     "node/scheduler.py": "from PROJ.node.loop import turn\nfrom PROJ.node.cluster import relay\n",
-    "node/loop/turn.py": "import PROJ.node.clock\nimport PROJ.model\nfrom PROJ.node.loop import turn_pauses\n",
-    "node/loop/turn_pauses.py": "",
+    "node/loop/turn.py": "import PROJ.node.clock\nimport PROJ.model\nfrom PROJ.node.loop import turn_pacing\n",
+    "node/loop/turn_pacing.py": "",
     "node/cluster/relay.py": "from PROJ.node.loop.turn import Turn\n",
 }
 
@@ -159,14 +159,14 @@ NODE = {
     ("path", "text", "complaint"),
     [
         (
-            "node/loop/turn_pauses.py",
+            "node/loop/turn_pacing.py",
             "import PROJ.node.scheduler\n",
-            "PROJ.node.loop.turn_pauses imports PROJ.node.scheduler (line 1)",
+            "PROJ.node.loop.turn_pacing imports PROJ.node.scheduler (line 1)",
         ),
         (
-            "node/loop/turn_pauses.py",
+            "node/loop/turn_pacing.py",
             "from PROJ.node.cluster import relay\n",
-            "PROJ.node.loop.turn_pauses imports PROJ.node.cluster.relay (line 1)",
+            "PROJ.node.loop.turn_pacing imports PROJ.node.cluster.relay (line 1)",
         ),
         ("node/cluster/relay.py", "import PROJ.model\n", "PROJ.node.cluster.relay imports PROJ.model (line 1)"),
         ("node/clock.py", "import numpy\n", "PROJ.node.clock imports numpy (line 1)"),

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from evenbeat.cli.service_unit import ServiceUnit
+
 ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "src" / "evenbeat" / "cli" / "evenbeat.service"
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
 PAGES = {"evenbeat.service": "service.md"}
 """All others are in cluster.md."""
@@ -55,6 +58,14 @@ def test_a_unit_is_hardened_and_says_what_tasks_may_need(unit: Path) -> None:
 def test_the_documentation_shows_the_units_as_they_are(unit: Path) -> None:
     page = (ROOT / "docs" / "how-to" / PAGES.get(unit.name, "cluster.md")).read_text()
     assert f"```ini\n{unit.read_text()}```" in page
+
+
+def test_the_unit_that_is_installed_is_the_one_that_is_shown() -> None:
+    shown = (ROOT / "deploy" / "systemd" / "evenbeat.service").read_text()
+    assert TEMPLATE.read_text() == shown
+    checks, database = Path("/etc/evenbeat/checks.toml"), Path("/var/lib/evenbeat/evenbeat.db")
+    unit = ServiceUnit("evenbeat", ["/opt/evenbeat/bin/evenbeat"], [checks], database, None, "evenbeat")
+    assert unit.text() == shown
 
 
 @by_systemd

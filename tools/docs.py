@@ -2,6 +2,8 @@
 
 A fenced block marked `console` holds commands after `$ ` and what they print; one marked `python` is run as it stands
 (its asserts are the test). `python -m tools.docs` compares and exits 1 on a difference, `--write` updates the blocks.
+What stands after `$ ` in a block marked `text`, and lines of code that begin with `evenbeat`, need a node: a newcomer's
+test types them in a terminal (tests/test_newcomer.py).
 """
 
 import difflib
@@ -12,12 +14,28 @@ import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
+from typing import Final
 
 from evenbeat.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"^```(?P<kind>console|python)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+_TYPED = re.compile(r"^```text\n(?P<block>\$ .*?)^```$|^    (?P<line>evenbeat [^\n]*)$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?:#(?P<section>[^)\s]*))?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+_VARIABLE: Final = (
+    (re.compile(r"\w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"), "TIME"),
+    (re.compile(r"\(\d+ s\)"), "(5 s)"),
+    (re.compile(r"Acknowledged by \S+:"), "Acknowledged by ana:"),
+    (re.compile(r"was CRITICAL for [^)]*\)"), "was CRITICAL for 9 s)"),
+    (re.compile(r"HTTP 200 \w+"), "HTTP 200 OK"),
+    (re.compile(r"evenbeat@[^>\s]+>"), "evenbeat@host>"),
+    (re.compile(r"^set [0-9a-f]{7}:", re.MULTILINE), "set ID:"),
+)
+"""What differs from one day, machine and database to another."""
 
 
 def pages() -> list[Path]:
@@ -49,12 +67,54 @@ def _output(command: str) -> str:
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
 
 
+def typed(text: str) -> Iterator[tuple[str, list[str]]]:
+    """What a page tells its reader to type, in order, and what that prints: `...` is any number of lines."""
+    for found in _TYPED.finditer(text):
+        if found["line"]:
+            yield found["line"], ["..."]
+        else:
+            yield from commands(found["block"])
+
+
+def commands(block: str) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a block with the lines that it prints."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, out = part.partition("\n")
+        yield command, lasting(out)
+
+
+def lasting(text: str) -> list[str]:
+    """The lines of a page or of an output, without what differs from time to time."""
+    for pattern, word in _VARIABLE:
+        text = pattern.sub(word, text)
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def contains(out: list[str], wanted: list[str]) -> bool:
+    """Do all lines stand there, one after the other, where `...` is any number of lines?"""
+    if not wanted:
+        return not out
+    if wanted[0] == "...":
+        return any(contains(out[i:], wanted[1:]) for i in range(len(out) + 1))
+    return bool(out) and out[0] == wanted[0] and contains(out[1:], wanted[1:])
+
+
 def broken_links(page: Path) -> Iterator[str]:
-    """Links to files that do not exist."""
+    """Links to files that do not exist, or to sections that a page does not have."""
     for link in _LINK.finditer(page.read_text()):
-        target = link["target"]
-        if "://" not in target and not (page.parent / target).exists():
+        target, section = link["target"], link["section"]
+        if "://" in target:
+            continue
+        file = page.parent / target if target else page
+        if not file.exists():
             yield target
+        elif section and file.suffix == ".md" and section not in sections(file.read_text()):
+            yield f"{target}#{section}"
+
+
+def sections(text: str) -> set[str]:
+    """The names under which the headings of a page are reached."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in _HEADING.findall(text)}
 
 
 def check(*, write: bool) -> int:

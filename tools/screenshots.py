@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -23,7 +25,10 @@ CHROMIUMS: Final = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE: Final = 60.0
 LIVED: Final = 480
 """Seconds that the example has been running when the pictures are taken."""
+GATHERED: Final = 35
+"""Seconds until the contacts have been told of the acknowledgement."""
 SIZE: Final = ViewportSize(width=1280, height=800)
+PHONE: Final = ViewportSize(width=390, height=844)
 
 ZONE: Final = "Europe/Berlin"
 
@@ -41,6 +46,11 @@ SERVICES: Final[dict[str, Any]] = {
     "postgres": ("20s", 12, "db", "12 connections, lag 0.2 s|lag=0.2s;5;30;0"),
 }
 """Interval, how many, on which hosts, what they say."""
+CONTACTS: Final[dict[str, dict[str, Any]]] = {
+    "ops": {"webhook": "http://127.0.0.1:PORT/hook"},
+    "on call": {"command": ["true"]},
+    "anna": {"email": "anna@shop.example", "smtp": "smtp://127.0.0.1:1", "states": ["critical"], "period": "night"},
+}
 PLACES: Final = {
     "now": "/now",
     "problem": "/tasks/db02%20raid",
@@ -49,6 +59,7 @@ PLACES: Final = {
     "timetable": "/timetable",
     "editor": "/editor/report%20sales",
     "periods": "/periods",
+    "contacts": "/contacts",
 }
 
 
@@ -58,9 +69,11 @@ def tasks() -> Iterator[dict[str, Any]]:
         for i in range(1, many + 1):
             labels = {"service": service, "host": f"{host}{i:02}"}
             yield check(f"{host}{i:02} {service}", every, f"echo '{says}'", labels=labels)
-    yield check("mail01 smtp", "20s", "echo 'connection refused by mail01:25'; exit 2", retry="5s")
+    smtp = "echo 'connection refused by mail01:25'; exit 2"
+    yield check("mail01 smtp", "20s", smtp, retry="5s", notify=["ops", {"to": "anna", "after": "1h"}])
     yield check("app certificate", "1m", "echo 'expires in 12 days|days=12;14;3'; exit 1", retry="5s")
-    yield check("db02 raid", "1m", "echo 'controller does not answer'; exit 3", retry="5s")
+    notify = ["ops", {"to": "on call", "after": "2h"}]
+    yield check("db02 raid", "1m", "echo 'controller does not answer'; exit 3", retry="5s", notify=notify)
     yield check(
         "app orders waiting", "10s", 'n=$(date +%S); echo "$n orders wait|orders=$n;40;55"; [ $n -lt 40 ] || exit 1'
     )
@@ -102,6 +115,26 @@ def send(url: str, token: str, method: str, path: str, body: object = None) -> N
         pass
 
 
+class _Receiver(BaseHTTPRequestHandler):
+    """Takes every message."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def receiver() -> Iterator[int]:
+    """A receiver of messages; its port."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
 @contextmanager
 def node(folder: Path) -> Iterator[tuple[str, str]]:
     """A node in this folder; where its page is, and its token."""
@@ -121,10 +154,19 @@ def node(folder: Path) -> Iterator[tuple[str, str]]:
         process.wait(PATIENCE)
 
 
-def picture(browser: Browser, url: str, token: str, name: str, place: str, *, is_dark: bool = False) -> None:
+def picture(
+    browser: Browser,
+    url: str,
+    token: str,
+    name: str,
+    place: str,
+    *,
+    size: ViewportSize = SIZE,
+    is_dark: bool = False,
+) -> None:
     """One view as it is now."""
     context = browser.new_context(
-        viewport=SIZE, color_scheme="dark" if is_dark else "light", locale="en-GB", timezone_id=ZONE
+        viewport=size, color_scheme="dark" if is_dark else "light", locale="en-GB", timezone_id=ZONE
     )
     context.request.post(f"{url}/v1/session", data={"token": token})
     page = context.new_page()
@@ -153,9 +195,15 @@ def main() -> None:
     chromium = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if chromium is None:
         raise SystemExit(f"no browser: none of {', '.join(CHROMIUMS)} is on the PATH")
-    with tempfile.TemporaryDirectory() as folder, node(Path(folder)) as (url, token), sync_playwright() as playwright:
+    with ExitStack() as stack:
+        url, token = stack.enter_context(node(Path(stack.enter_context(tempfile.TemporaryDirectory()))))
+        playwright = stack.enter_context(sync_playwright())
         for name, period in PERIODS.items():
             send(url, token, "PUT", f"/v1/periods/{quote(name)}", period)
+        port = stack.enter_context(receiver())
+        for name, contact in CONTACTS.items():
+            text = json.dumps(contact).replace("PORT", str(port))
+            send(url, token, "PUT", f"/v1/contacts/{quote(name)}", json.loads(text))
         for task in tasks():
             send(url, token, "POST", "/v1/tasks", task)
         send(url, token, "POST", "/v1/tasks/app02%20disk/pause")
@@ -163,10 +211,12 @@ def main() -> None:
         time.sleep(LIVED)
         word = {"filter": {"names": ["db02 raid"]}, "comment": "the new controller arrives on Friday"}
         send(url, token, "POST", "/v1/problems/acknowledge", word)
+        time.sleep(GATHERED)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for name, place in PLACES.items():
             picture(browser, url, token, name, place)
         picture(browser, url, token, "now-dark", PLACES["now"], is_dark=True)
+        picture(browser, url, token, "now-phone", PLACES["now"], size=PHONE)
         browser.close()
 
 

@@ -6,7 +6,7 @@ Times are int64 microseconds on the Unix epoch, durations are int microseconds.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum, StrEnum
-from typing import Annotated, Final, NewType
+from typing import Annotated, Any, Final, NewType
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -37,9 +37,13 @@ NAME_LIMIT: Final = 256
 COMMAND_LIMIT: Final = 100_000
 """Longest word of a command; the kernel takes no more than 128 KiB."""
 OUTPUT_LIMIT: Final = 64 << 10
-"""Bytes of a run's output that are kept; the rest is read and thrown away."""
+"""Bytes of a run's output that are kept unless its task says otherwise: the first ones and the last ones."""
+MIN_OUTPUT_KEEP: Final = 1 << 10
+MAX_OUTPUT_KEEP: Final = 16 << 20
 CURSOR_LIMIT: Final = 4_096
 """Maximum size of a cursor, which marks where to continue; larger data belongs in the task's own storage."""
+RESULT_LIMIT: Final = 64 << 10
+"""Bytes of what a function returned, as JSON; larger data belongs in a storage of its own."""
 TEXT_LIMIT: Final = 1_000
 """Longest cron entry, calendar expression or period line, in characters. Every input is bounded."""
 
@@ -107,12 +111,19 @@ _DAYS_OR: Final = Days.OR
 """Cached: enum lookups take longer than everything else that is computed for a schedule."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
+PARENT_LIMIT: Final = 100
+"""How many tasks `depends`, `depends_any`, `after` and `after_failure` name at most, each of them."""
+Parents = Annotated[tuple[Name, ...], Meta(max_length=PARENT_LIMIT)]
 ShortText = Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT)]
 SecondOfMinute = Annotated[int, Meta(ge=0, le=59)]
 
 
+SCHEDULE_KINDS: Final = ("every", "cron", "calendar", "at", "after", "after_failure")
+"""The keys that say when a task is due. A task has one of them."""
+
+
 class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When a task is due: exactly one of `every`, `cron`, `calendar`, `at`; the rest refines it."""
+    """When a task is due: exactly one of SCHEDULE_KINDS; the rest refines it."""
 
     every: int | None = None
     cron: ShortText | None = None
@@ -128,6 +139,15 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     days: Days = Days.OR
     second: SecondOfMinute | None = None
     """The second within the minute of a cron entry; None spreads it by the task's name."""
+    after: Parents = ()
+    """Due when each of these tasks has succeeded since it was used last: see `core.chains`."""
+    after_failure: Parents = ()
+    """Due when one of these tasks has failed, and is not tried again."""
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The tasks that make a chained task due; empty for any other schedule."""
+        return self.after or self.after_failure
 
     def __post_init__(self) -> None:
         if not self._is_plain_interval():
@@ -140,6 +160,8 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
             every is not None
             and MIN_EVERY <= every <= MAX_EVERY
             and self.cron is self.calendar is self.at is None
+            and not self.after
+            and not self.after_failure
             and self.second is None
             and (phase is None or 0 <= phase < every)
             and self.hash is _HASH_STABLE
@@ -147,10 +169,11 @@ class Schedule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         )
 
     def _check(self) -> None:
-        kinds = [k for k in ("every", "cron", "calendar", "at") if getattr(self, k) is not None]
+        kinds = [kind for kind in SCHEDULE_KINDS if getattr(self, kind) not in (None, ())]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "none of them"
-            raise Invalid(f"a schedule has exactly one of every, cron, calendar, at; found {found}", place="schedule")
+            accepted = ", ".join(SCHEDULE_KINDS)
+            raise Invalid(f"a schedule has exactly one of {accepted}; found {found}", place="schedule")
         if self.every is not None and not MIN_EVERY <= self.every <= MAX_EVERY:
             raise Invalid(f"{self.every / SECOND:g} s is out of range, accepted: 1s to 3653d", place="every")
         if self.phase is not None and (self.every is None or not 0 <= self.phase < self.every):
@@ -191,6 +214,13 @@ class WhenMissing(StrEnum):
     WARNING = "warning"
 
 
+class WhenUnreachable(StrEnum):
+    """What becomes of the runs of a task while a check that it depends on is not fine."""
+
+    RUN = "run"
+    SKIP = "skip"
+
+
 class Backlog(StrEnum):
     """Nominal times that pass while a run waits or runs: merged into one, or each made, the guard permitting."""
 
@@ -223,6 +253,10 @@ class RunKind(IntEnum):
     """A run of a passive check without results: its own command determines the state."""
     FORCED_BEFORE_START = 10
     """Only in stored progress, never of a run: a forced run waits, and `start_at` is still to come."""
+    LOG = 11
+    """Not an actual run: what the sender of a heartbeat said meanwhile, which changes no state."""
+    CHAIN = 12
+    """A run after its parents: it has the nominal time of a run of theirs."""
 
     @property
     def word(self) -> str:
@@ -246,7 +280,9 @@ class Outcome(StrEnum):
     LOST = "lost"
     """Its worker or node died, so its end is unknown."""
     CANCELLED = "cancelled"
-    """The node was stopped before it had ended."""
+    """A person has stopped it. In databases of before there was `interrupted` also: the node was stopped."""
+    INTERRUPTED = "interrupted"
+    """The node, or its worker, was stopped before it had ended."""
 
 
 class State(IntEnum):
@@ -265,8 +301,14 @@ class Cause(StrEnum):
     """A check is HARD and not OK."""
     FAILED = "failed"
     """A run of a task that is no check has failed."""
+    STALE = "stale"
+    """An expected result is missing: nothing has run, or its end is overdue."""
+    LONG = "long"
+    """A run lasts longer than `Task.longer_than`."""
 
 
+CAUSES_OF_RESULTS: Final = (Cause.STATE, Cause.FAILED)
+"""Problems that results of runs open and close. Time opens and closes the others."""
 SEVERITY: Final = {State.OK: 0, State.WARNING: 1, State.UNKNOWN: 2, State.CRITICAL: 3}
 """How bad a state is: the larger, the worse."""
 
@@ -288,17 +330,139 @@ class Acknowledgement(Struct, frozen=True):
 
 
 ArgumentValue = str | int | float | bool | None
-"""An argument of a function, as a file can say it."""
+"""A single value of a function: an argument, or a cursor."""
+ArgumentItem = ArgumentValue | list[Any] | dict[str, Any]
+"""An argument of a function: a single value, or a list or table of arguments, as a file can say it."""
+MAX_ARGUMENT_DEPTH: Final = 16
+"""Lists and tables inside each other."""
 Duration = Annotated[int, Meta(ge=0, le=MAX_EVERY)]
 CommandWord = Annotated[str, Meta(max_length=COMMAND_LIMIT)]
 
 
 ENV_REFERENCE_PREFIXES: Final = ("env:", "file:")
-"""How a value of `env` begins that is not the value itself, but says where it is."""
+"""How a value of `env`, or a place of a contact, begins that is not the value itself, but says where it is."""
 SECRET_VARIABLE_PREFIXES: Final = ("EVENBEAT_TOKEN", "EVENBEAT_QUEUE")
 """Prefixes of variables that only evenbeat may read; see `core.environment` for the others."""
 HIDDEN_VALUE: Final = "***hidden***"
 """Shown instead of a value of `env` to callers without the role `admin`."""
+
+
+NOTIFY_LIMIT: Final = 50
+"""How many contacts `notify` names at most."""
+DEFAULT_GATHER: Final = 30 * SECOND
+"""How long a message waits for more problems, unless the task says otherwise."""
+PLACE_LIMIT: Final = 50
+"""How many URLs, and how many addresses, a contact has at most."""
+
+
+DEFAULT_SMTP: Final = "smtp://localhost:25"
+"""The mail server of a contact that names none."""
+
+
+class NotifyContact(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """One of those whom a task notifies of its problems."""
+
+    to: Name
+    """The name of a contact."""
+    after: Duration = 0
+    """Only if the problem lasts that long: escalation."""
+
+
+Notify = Annotated[tuple[NotifyContact, ...], Meta(max_length=NOTIFY_LIMIT)]
+Repeat = Annotated[int, Meta(ge=MINUTE, le=MAX_EVERY)]
+Gather = Annotated[int, Meta(ge=0, le=HOUR)]
+
+
+class ContactState(StrEnum):
+    """A state of problems that a contact may be limited to. A task that failed is critical."""
+
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+    CRITICAL = "critical"
+
+
+class Contact(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where messages about problems go. Each URL, the webhook, the command and the email are channels of their own: see
+    `core.channels`.
+    """
+
+    send: Annotated[tuple[ShortText, ...], Meta(max_length=PLACE_LIMIT)] = ()
+    """URLs of services in the notation of apprise, or references: "env:NAME", "file:PATH"."""
+    webhook: ShortText | None = None
+    """A URL, or a reference, that gets each message as a JSON document."""
+    secret: ShortText | None = None
+    """A reference to the key that signs what the webhook gets."""
+    command: tuple[CommandWord, ...] = ()
+    """Its words; it gets each problem in the environment variables that Nagios sets."""
+    email: Annotated[tuple[ShortText, ...], Meta(max_length=PLACE_LIMIT)] = ()
+    """Addresses; one mail is sent to all of them."""
+    smtp: ShortText = DEFAULT_SMTP
+    """The server for `email`, and for mailto: in `send`: smtp, smtps or smtp+starttls; or a reference to such a URL."""
+    sender: ShortText | None = None
+    """The address that mails come from."""
+    period: Name | None = None
+    """Messages wait until it is open."""
+    states: tuple[ContactState, ...] = ()
+    """Only problems that are in one of these states; empty for all."""
+    per_hour: Annotated[int, Meta(ge=1, le=3_600)] = 60
+    """Messages to each channel; what exceeds it waits for the next message."""
+
+    def __post_init__(self) -> None:
+        if not (self.send or self.webhook is not None or self.command or self.email):
+            raise Invalid("a contact without a place, accepted: one or more of send, webhook, command, email")
+        if self.secret is not None and self.webhook is None:
+            raise Invalid("`secret` signs what a webhook gets, and there is no `webhook`", place="secret")
+        if self.sender is not None and not (self.email or self.send):
+            raise Invalid("`sender` is for mail: there is neither `email` nor `send`", place="sender")
+        if self.smtp != DEFAULT_SMTP and not (self.email or self.send):
+            raise Invalid("`smtp` is for mail: there is neither `email` nor `send`", place="smtp")
+
+
+MAX_DOWNTIME_NAMES: Final = 1_000
+"""Names and patterns that one downtime has at most."""
+MAX_DOWNTIME: Final = 366 * DAY
+"""How long a downtime lasts at most that a person sets."""
+
+
+class DowntimeLimit(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the caller was limited to who set a downtime: it includes no other tasks, dependents neither."""
+
+    owner: Name | None = None
+    labels: dict[Name, Name] = {}
+
+
+class Downtime(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Problems of some tasks are expected, and not told. Whether it is active is decided by `core.downtimes`.
+
+    Its tasks are those that fit all of names, owner and labels that are given.
+    """
+
+    id: Name
+    names: Annotated[tuple[Name, ...], Meta(max_length=MAX_DOWNTIME_NAMES)] = ()
+    """Names, or patterns with * and ?, of which one has to match; empty for any."""
+    owner: Name | None = None
+    labels: dict[Name, Name] = {}
+    start: Instant | None = None
+    """Not before this; None: since ever."""
+    end: Instant | None = None
+    """Not from here on; None: without end."""
+    period: Name | None = None
+    """Only while this is open."""
+    dependents: bool = True
+    """So are the tasks that depend on these."""
+    comment: Annotated[str, Meta(max_length=TEXT_LIMIT)] = ""
+    who: str = ""
+    """Who set it: a person, or the owner whose file has it."""
+    created: Instant = Instant(0)
+    ended_by: str = ""
+    """Who ended it before its time."""
+    limited_to: DowntimeLimit | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.names or self.owner is not None or self.labels):
+            raise Invalid("a downtime of no tasks, accepted: one or more of names, owner, labels; names = ['*'] is all")
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise Invalid("it ends before it begins", place="until")
 
 
 class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -310,12 +474,15 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The command is one line, and a shell reads it."""
     function: ShortText | None = None
     """"module:function", or "file.py:function"."""
-    args: tuple[ArgumentValue, ...] = ()
-    kwargs: dict[str, ArgumentValue] = {}
+    args: tuple[ArgumentItem, ...] = ()
+    kwargs: dict[str, ArgumentItem] = {}
     env: dict[str, CommandWord] = {}
     """Added to what `core.environment` passes on; "env:NAME" and "file:PATH" are references, read when a run starts."""
     cwd: ShortText | None = None
+    """The folder it runs in; "~" is the home folder of the user that runs it."""
     user: Name | None = None
+    output_keep: Annotated[int, Meta(ge=MIN_OUTPUT_KEEP, le=MAX_OUTPUT_KEEP)] | None = None
+    """Bytes of the output of each run that are kept, compressed, for as long as the run; None: see OUTPUT_LIMIT."""
 
     def __post_init__(self) -> None:
         if self.command and self.function is not None:
@@ -324,6 +491,58 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
             raise Invalid(f"with `shell` the command is one line, found {len(self.command)} words", place="command")
         if self.function is None and (self.args or self.kwargs):
             raise Invalid("arguments belong to a function; those of a command are its words", place="args")
+        if self.args or self.kwargs:
+            self._check_arguments()
+
+    def changed(self, **keys: Any) -> "Job":
+        """This job with other values of some keys."""
+        return replace(self, **keys)
+
+    def _check_arguments(self) -> None:
+        for place, values in (("args", self.args), ("kwargs", self.kwargs.values())):
+            for value in values:
+                if problem := argument_problem(value):
+                    raise Invalid(problem, place=place)
+
+
+def argument_problem(value: object, depth: int = 0) -> str:
+    """Why a value cannot be an argument; empty if it can."""
+    accepted = "accepted: texts, numbers, true, false, lists and tables of these"
+    if isinstance(value, ArgumentValue):
+        return ""
+    if not isinstance(value, list | dict):
+        return f"a {type(value).__name__} cannot be an argument, {accepted}"
+    if depth == MAX_ARGUMENT_DEPTH:
+        return f"an argument with lists and tables more than {MAX_ARGUMENT_DEPTH} deep, {accepted}"
+    if (
+        isinstance(value, dict)
+        and (wrong := next((key for key in value if not isinstance(key, str)), None)) is not None
+    ):
+        return f"{wrong!r} cannot be a key, accepted: texts"
+    items = value.values() if isinstance(value, dict) else value
+    return next((problem for item in items if (problem := argument_problem(item, depth + 1))), "")
+
+
+HOME_FOLDER: Final = "~"
+"""As `cwd`: the home folder of the user that runs it."""
+DEFAULT_BACKOFF: Final = 10 * SECOND
+DEFAULT_BACKOFF_MAX: Final = 10 * MINUTE
+RETRY_CAUSE_LIMIT: Final = 100
+"""How many exit codes and exceptions `retry_on` names at most."""
+RetryCause = Annotated[int, Meta(ge=1, le=255)] | Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
+
+MAX_PAUSE: Final = 366 * DAY
+"""How long a pause lasts at most that ends by itself."""
+
+
+class TaskPause(Struct, frozen=True, omit_defaults=True):
+    """Who has paused a task, and until when."""
+
+    at: Instant
+    who: str
+    until: Instant | None = None
+    """A node resumes the task then; None: a person does."""
+    reason: str = ""
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -341,8 +560,10 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Runs exactly then, not before, and follows its schedule after it."""
     weight: Annotated[float, Meta(gt=0, le=86_400)] = 1.0
     """Expected run time, in seconds: how much one run counts on the load wheel."""
-    timebox: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
-    """None for the default: see `core.guard.default_timebox`."""
+    timebox: Annotated[int, Meta(ge=-100, le=MAX_EVERY)] | None = None
+    """How long a run may last; 0 for no end; -1 to -100 for so many percent of the time to the next nominal time. None
+    for the default: see `core.timebox.default_timebox`.
+    """
     tolerance: Duration | None = None
     """How much closer than their interval two on-grid starts may be; None for half of it."""
     missed: Missed = Missed.ONCE
@@ -355,6 +576,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Of a check in a SOFT problem state; None for a fifth of its interval, at least a second; 0 for none."""
     attempts: Annotated[int, Meta(ge=1, le=255)] | None = None
     """Problems in a row until a check is HARD; None for the default: see `core.guard.attempts_of`."""
+    longer_than: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
+    """A run that lasts longer is a problem, though nothing ends it. None for twice the interval, at least an hour."""
     grace: Duration | None = None
     """How much later than its timebox a result may come; None for the default: see `core.guard.grace_of`."""
     labels: dict[Name, Name] = {}
@@ -366,6 +589,28 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Of a passive check without anything to run: its state when a result is missing."""
     pool: Name | None = None
     """Only workers of this pool run it: a site, a capability. None for any that serves the default pool."""
+    depends: Parents = ()
+    """The checks that it is unreachable without: one of them that is not fine is enough. See `core.reachability`."""
+    depends_any: Parents = ()
+    """Checks of which one that is fine is enough."""
+    when_unreachable: WhenUnreachable = WhenUnreachable.RUN
+    notify: Notify = ()
+    """Who gets messages about its problems, and after which delay."""
+    repeat: Repeat | None = None
+    """How often a reminder is sent while a problem lasts; None for never."""
+    gather: Gather | None = None
+    """How long a message waits for more problems; None for DEFAULT_GATHER."""
+
+    pause: TaskPause | None = None
+    """Of a task that is paused with an end or a reason: by whom, until when and why."""
+    retries: Annotated[int, Meta(ge=0, le=100)] | None = None
+    """Of a task that is no check: how often a failed run tries again; None for never."""
+    backoff: Duration | None = None
+    """How long after a failure it tries again, twice as long each time; None for DEFAULT_BACKOFF."""
+    backoff_max: Duration | None = None
+    """The longest time between two attempts; None for DEFAULT_BACKOFF_MAX, or `backoff` if that is longer."""
+    retry_on: Annotated[tuple[RetryCause, ...], Meta(max_length=RETRY_CAUSE_LIMIT)] = ()
+    """Exit codes and names of exceptions after which it tries again; empty for every failure."""
 
     def with_phase(self, phase: int, *, pinned: bool | None = None) -> "Task":
         """This task with another phase; `pinned` says whether the definition gives the phase, None keeps that."""

@@ -11,7 +11,7 @@ from waiting import eventually
 
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.tokens import add_token, create_api_token
-from evenbeat.api.routes.events import MAX_STREAMS, MAX_STREAMS_PER_CALLER
+from evenbeat.api.routes.streams import MAX_STREAMS, MAX_STREAMS_PER_CALLER
 from evenbeat.model import Instant
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
@@ -69,4 +69,4 @@ def test_the_reason_is_said(serving: tuple[HttpServer, str, str]) -> None:
         connection.sendall(head.encode())
         answer = all_of(connection)
     server.context.live_feed.streams_of.clear()
-    assert b"greedy has 25 event streams already; accepted: so many of one token or address" in answer
+    assert b"greedy has 25 streams already; accepted: so many of one token or address" in answer

@@ -192,6 +192,8 @@ def test_a_function_has_its_variables_and_its_folder(
     assert {"PLAIN=1", "REFERRED=here", "READ=hush", "OF_THE_NODE=here"} <= set(lines)
     assert lines[-1] == str(tmp_path)
     assert "PLAIN=2" in other.output.decode().splitlines()
+    (home,) = results_of(function(file, "surroundings", env={"HOME": str(tmp_path)}, cwd="~"))
+    assert home.output.decode().splitlines()[-1] == str(tmp_path)
 
 
 def test_what_cannot_be_taken_on_is_refused_with_the_reason(file: str, tmp_path: Path) -> None:

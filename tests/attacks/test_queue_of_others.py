@@ -21,7 +21,7 @@ from nats_nodes import Node
 from waiting import PATIENCE, eventually_async
 
 from evenbeat.cli.main import main
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.model import Invalid, Job
 from evenbeat.queue.nats.address import parse_queue_address
 from evenbeat.queue.nats.connection import NatsConnection

@@ -104,7 +104,8 @@ def test_a_command_gets_a_short_list_and_what_is_named(node: LiveNode) -> None:
     assert not found.keys() & (SECRETS.keys() | {"API_KEY"})
     assert (found["SITE"], found["DB_HOST"], found["PATH"]) == ("berlin", "db1", os.environ["PATH"])
     usual = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SITE", "DB_HOST"}
-    ours = {"EVENBEAT_NAME", "EVENBEAT_NOMINAL", "EVENBEAT_ATTEMPT", "EVENBEAT_WORKER"}
+    ours = {f"EVENBEAT_{word}" for word in ("NAME", "NOMINAL", "ATTEMPT", "KIND", "CURSOR", "CURSOR_FILE", "WORKER")}
+    ours |= {"EVENBEAT_TIMEBOX", "EVENBEAT_TIMEBOX_ENDS"}
     assert {name for name in found if not name.startswith("LC_")} <= usual | ours
     with_env = variables(node, "with-env")
     assert with_env.keys() == found.keys() | {"OWN", "HOME"}

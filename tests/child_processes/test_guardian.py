@@ -108,6 +108,7 @@ def test_a_guardian_that_ends_is_replaced_and_knows_all_that_the_first_did(super
 
     eventually(lambda: bool(set(another()) - children))
     (supervisor.guardian,) = set(another()) - children
+    supervisor.expect(0)  # its loop goes on, so it has told the new one of its workers
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in (supervisor.process.pid, *supervisor.workers):
             os.kill(pid, number)

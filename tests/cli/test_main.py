@@ -1,3 +1,4 @@
+import argparse
 import os
 import shlex
 import subprocess
@@ -6,12 +7,33 @@ import sys
 import pytest
 
 from conftest import Evenbeat
+from evenbeat.cli.main import parser
+
+COMMANDS = [
+    name for action in parser()._actions if isinstance(action, argparse._SubParsersAction) for name in action.choices
+]
 
 
 def test_help_names_every_command_and_gives_examples(evenbeat: Evenbeat) -> None:
     result = evenbeat("--help")
     assert result.code == 0
     assert all(command in result.out for command in ("next", "explain", "period", "spread", "bench", "examples:"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_is_explained(evenbeat: Evenbeat, command: str) -> None:
+    asked = evenbeat("help", command)
+    assert asked.code == 0
+    assert asked.out.startswith(f"usage: evenbeat {command}")
+    assert evenbeat(command, "--help").out == asked.out
+
+
+def test_help_alone_is_that_of_all_commands(evenbeat: Evenbeat) -> None:
+    asked = evenbeat("help")
+    assert asked.code == 0
+    assert asked.out == evenbeat("--help").out
+    assert "evenbeat help COMMAND" in asked.out
+    assert evenbeat("help", "nxt").code == 2
 
 
 def test_no_command_is_bad_input(evenbeat: Evenbeat) -> None:
@@ -24,6 +46,14 @@ def test_an_unknown_command_is_bad_input_that_lists_the_known_ones(evenbeat: Eve
     result = evenbeat("nxt")
     assert result.code == 2
     assert "'next'" in result.err
+
+
+@pytest.mark.parametrize("argv", [("ls", "--bogus"), ("token", "add", "ci", "--bogus"), ("next", "@daily", "more")])
+def test_what_a_command_does_not_know_is_refused_with_its_own_usage(evenbeat: Evenbeat, argv: tuple[str, ...]) -> None:
+    result = evenbeat(*argv)
+    assert result.code == 2
+    assert result.err.startswith(f"usage: evenbeat {argv[0]}")
+    assert f"unrecognized arguments: {argv[-1]}" in result.err
 
 
 def test_help_waits_for_no_heavy_import() -> None:

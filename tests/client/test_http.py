@@ -18,7 +18,7 @@ from waiting import PATIENCE, eventually
 
 from conftest import Evenbeat, Result
 from evenbeat.cli.main import main
-from evenbeat.cli.task_commands import user_name
+from evenbeat.cli.which_database import user_name
 from evenbeat.client import http, http_connection
 
 SECRET = "evb_AAAAAAAA_of-nobody"
@@ -99,6 +99,9 @@ def _plain(text: str) -> str:
         (r"problem \d+", "problem N"),
         (r"\"id\": \d+", '"id": N'),
         (rf"by (admin|{user_name()})\b", "by WHO"),
+        (rf'"owner": "(admin|{user_name()})"', '"owner": "WHO"'),
+        (rf'"by": ?"(admin|{user_name()})"', '"by": "WHO"'),
+        (r"evb_beat_[\w-]{32}", "TOKEN"),
         (r"  +", "  "),
     ):
         text = re.sub(pattern, word, text)
@@ -175,6 +178,26 @@ class TestChanging:
         assert both("run", "@-two").code == 2
 
     @pytest.mark.usefixtures("tasks")
+    def test_stop(self, both: Both, served: Served, evenbeat: Evenbeat) -> None:
+        both("add", "@-long", "--every", "1d", "--phase", "1h", "--label", "side=@", "--", "sleep", "600")
+        both("run", "@-long")
+        eventually(
+            lambda: all(
+                task["running_since"]
+                for task in evenbeat("ls", "?-long", "--json", "--db", str(served.database)).json["tasks"]
+            )
+        )
+        assert both("stop", "@-long", "--reason", "two\nlines").code == 2
+        waited = both("stop", "@-lon*", "@-one", "--reason", "wrong database", "--wait", "--json")
+        assert (waited.code, [run["found"] for run in waited.json["stopped"]]) == (0, ["run", "nothing"])
+        ended = waited.json["stopped"][0]["run"]
+        assert (ended["outcome"], "wrong database" in ended["output"]) == ("cancelled", True)
+        assert both("stop", "@-long").code == 1
+        assert "did you mean 'u-long'?" in both("stop", "@-lomg").err
+        assert both("stop").code == 2
+        both("rm", "@-long")
+
+    @pytest.mark.usefixtures("tasks")
     def test_result_and_heartbeat(self, both: Both) -> None:
         assert both("result", "@-told", "warning", "slow | t=5s", "--ttl", "1d").code == 0
         assert both("result", "@-told", "2", "gone", "--json").json["state"] == "critical"
@@ -184,6 +207,60 @@ class TestChanging:
         assert both("result", "@-told", "fine").code == 2
         assert both("heartbeat", "@-told", "--drop").code == 2
         assert both("heartbeat", "@-one").code == 2
+
+    @pytest.mark.usefixtures("tasks")
+    def test_the_url_of_a_heartbeat_is_shown_and_tested(self, both: Both, served: Served, evenbeat: Evenbeat) -> None:
+        made = both("heartbeat", "@-told")
+        assert made.out.startswith(f"{served.url}v1/beat/evb_beat_")
+        assert f"{made.out.strip()}/$?" in made.err
+        tested = both("heartbeat", "@-told", "--test")
+        assert (tested.code, "the test arrived" in tested.out) == (0, True)
+        shown = evenbeat("show", "d-told", "--json", "--db", str(served.database)).json
+        assert (shown["state"], shown["runs"][0]["kind"]) == (None, "log"), "a test changes no state"
+        found = both("heartbeat", "@-told", "--test", "--json").json
+        assert (found["url"], found["problem"]) == (f"{served.url}v1/beat/{found['token']}", None)
+        for url, problem in (
+            (f"{served.url}v1/beat/evb_beat_{'x' * 32}", "HTTP Error 404"),
+            (found["url"], "it is not the one of '@-told'"),
+            ("http://127.0.0.1:1/v1/beat/x", "Connection refused"),
+        ):
+            wrong = evenbeat("heartbeat", "d-told", "--test", url, "--db", str(served.database))
+            assert (wrong.code, problem.replace("@", "d") in wrong.err) == (1, True), wrong.err
+        assert both("heartbeat", "@-told", "--test", "ftp://x").code == 2
+        assert both("heartbeat", "@-told", "--test", "--drop").code == 2
+
+    def test_periods(self, both: Both) -> None:
+        assert both("periods", "set", "@-days off", "december 25").out.startswith("created ")
+        keys = ("zone=Europe/Paris", "exclude=@-days off")
+        assert both("periods", "set", "@-office", "monday-friday 09:00-17:00", *keys).code == 0
+        shown = both("periods", "@-office", "--json").json
+        assert (shown["ranges"], shown["zone"]) == (["monday-friday 09:00-17:00"], "Europe/Paris")
+        assert both("periods", "set", "@-office", "zone=", "--json").json == {"changed": "u-office"}
+        assert both("periods", "@-office", "--json").json["zone"] == "UTC"
+        assert "monday-friday 09:00-17:00; without @-days off; UTC time".replace("@", "u") in both("periods").out
+        for wrong in (
+            ("set", "@-office", "mon 25:00-3"),
+            ("set", "@-office", "exclude=@-nothing"),
+            ("set", "@-office", "exclude=@-office"),
+            ("set", "@-office", "bogus=3"),
+            ("set", "@-office", "a", "ranges=b"),
+            ("set", " ", "a"),
+            ("set", "@-office"),
+            ("set",),
+            ("rm", "@-nothing"),
+            ("rm", "@-days off"),
+            ("@-nothing",),
+            ("ls", "@-office"),
+            ("list", "@-office"),
+            ("show", "@-office", "more"),
+        ):
+            assert both("periods", *wrong).code == 2, wrong
+        both("add", "@-inside", "--every", "1h", "--period", "@-office", "--", "true")
+        assert "uses it" in both("periods", "rm", "@-office").err
+        both("rm", "@-inside")
+        assert both("periods", "rm", "@-office").out.startswith("removed ")
+        both("periods", "rm", "@-days off")
+        assert "no periods" in both("periods").out
 
     def test_apply(self, both: Both, tmp_path: Path) -> None:
         def write(every: str, *names: str, more: str = "") -> str:
@@ -238,8 +315,8 @@ class TestAsking:
             both("ls", "@-one", "@-t*", *more)
             both("ls", "--label", "side=@", "--owner", "ana", *more)
             both("ls", "@-*", "--state", "critical", *more)
-            assert both("ls", "nobody-@", *more).code == 1
-            assert both("ls", "nobody-@*", "--state", "disabled", *more).code == 1
+            assert both("ls", "@-zzzz", *more).code == 1
+            assert both("ls", "@-zzzz*", "--state", "disabled", *more).code == 1
 
     def test_ls_page_by_page(self, both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(http, "_PAGE_SIZE", 2)
@@ -287,12 +364,14 @@ class TestAsking:
         assert "--at: 'noon' is not a time" in both("why", "@-one", "--at", "noon").err
         assert both("why", "@-two").code == 2
 
-    def test_problems_ack_and_comment(self, both: Both) -> None:
+    def test_problems_ack_and_comment(self, served: Served, evenbeat: Evenbeat, both: Both) -> None:
         assert both("problems", "@-one").out == "no open problems\n"
         assert both("ack", "@-one").err == "evenbeat ack: 'u-one' has no open problem\n"
         assert "did you mean 'u-one'?" in both("ack", "@-onee").err
         assert both("ack", "--id", "999999").code == both("problems", "--id", "999999").code == 2
         both("result", "@-told", "critical", "no answer|x=1")
+        near, _ = self.options(served)
+        eventually(lambda: held_by_pause(evenbeat("problems", "?-told", "--json", *near).json["problems"]) == 2)
         assert both("ack", "@-told", "--sticky").code == 0
         assert both("comment", "@-told", "on it").code == 0
         for more in ([], ["--all", "--cause", "state"], ["--state", "critical", "--acknowledged"]):
@@ -314,6 +393,11 @@ class TestAsking:
         assert [near.json[key] for key in steady] == [far.json[key] for key in steady]
         near, far = (evenbeat("status", *option) for option in self.options(served))
         assert re.sub(r"[\d.,]+", "N", near.out) == re.sub(r"[\d.,]+", "N", far.out)
+
+
+def held_by_pause(problems: list[dict[str, Any]]) -> int:
+    """How many the node has found to be held: it looks once a second."""
+    return sum(problem.get("hold") == "paused" for problem in problems)
 
 
 @pytest.mark.usefixtures("tasks")

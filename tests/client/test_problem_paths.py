@@ -195,8 +195,9 @@ class Scene:
     def _seen(self, client: Client, ids: list[int]) -> list[object]:
         found: list[object] = []
         for is_open, state, acknowledged in product((True, False, None), (None, State.CRITICAL), (None, True, False)):
-            only = ProblemFilter(Filter((f"{self._prefix}*",)), state=state, is_open=is_open)
-            problems = client.problems(only, acknowledged=acknowledged)
+            tasks = Filter((f"{self._prefix}*",))
+            only = ProblemFilter(tasks, state=state, is_open=is_open, acknowledged=acknowledged)
+            problems = client.problems(only)
             found.append([self._document(problem_document(problem, NOW), ids) for problem in problems])
         for id_ in ids:
             problem, notes = client.problem(id_)

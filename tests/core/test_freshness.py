@@ -7,6 +7,7 @@ import pytest
 
 from evenbeat.core.freshness import LATE_AFTER, are_stale, is_late, result_expected_by
 from evenbeat.core.next_time import NextRun
+from evenbeat.core.task_columns import timebox_setting
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, Task
 from evenbeat.when.windows import FOREVER
@@ -23,9 +24,13 @@ def task(*, check: bool = False, **keys: Any) -> Task:
     ("said", "allowed"),
     [
         (task(every="10m", phase="0s", timebox="20s"), 20 * SECOND),
-        (task(every="10m", phase="0s"), 5 * MINUTE),
+        (task(every="10m", phase="0s"), 10 * MINUTE),
+        (task(every="10m", phase="0s", timebox="50%"), 5 * MINUTE),
+        (task(every="10m", phase="0s", timebox="none"), 10 * MINUTE),
         (task(check=True, every="10m", phase="0s"), MINUTE),
         (task(cron="0 0 * * *", second=0), DAY),
+        (task(cron="0 0 * * *", second=0, timebox="50%"), DAY // 2),
+        (task(check=True, cron="* * * * *", second=0), 55 * SECOND),
         (task(cron="0 0 * * *", second=0, timebox="1h"), HOUR),
         (task(check=True, passive=True, every="1d", phase="0s", timebox="10m"), 10 * MINUTE + HOUR),
         (task(check=True, passive=True, every="1d", phase="0s", timebox="10m", grace="5m"), 15 * MINUTE),
@@ -58,8 +63,14 @@ class TestLate:
 
 
 def test_rows_of_a_live_node_are_stale_by_the_same_rule() -> None:
-    said = [task(every="10m", phase="0s", timebox="20s"), task(cron="0 * * * *", second=0)]
-    for each, timebox, interval in zip(said, (20 * SECOND, 0), (10 * MINUTE, HOUR), strict=True):
+    said = [
+        task(every="10m", phase="0s", timebox="20s"),
+        task(cron="0 * * * *", second=0),
+        task(cron="0 * * * *", second=0, timebox="20%"),
+        task(cron="0 * * * *", second=0, check=True),
+    ]
+    for each, interval in zip(said, (10 * MINUTE, HOUR, HOUR, HOUR), strict=True):
+        timebox = timebox_setting(each)
         by = result_expected_by(each, T)
         assert by is not None
         columns = (np.array([value], dtype=np.int64) for value in (T, timebox, interval))

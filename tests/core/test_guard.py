@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.guard import (
-    CURSOR_LIMIT,
-    Timebox,
-    checked_cursor,
-    default_timebox,
-    default_tolerance,
-    is_too_soon,
-    kill_after,
-)
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Invalid
+from evenbeat.core.guard import CURSOR_LIMIT, checked_cursor, default_tolerance, is_too_soon
+from evenbeat.model import DAY, MINUTE, SECOND, Instant, Invalid
 
 
 def at(text: str) -> Instant:
@@ -50,33 +42,6 @@ def test_a_run_that_started_late_never_costs_the_next_one_that_is_on_time(every:
     start, next_nominal = Instant(nominal + late), Instant(nominal + every)
     assert not is_too_soon(next_nominal, start, every, default_tolerance(every))
     assert not is_too_soon(start, start, every, default_tolerance(every, each=True))
-
-
-def test_a_box_is_half_the_interval_and_for_cron_all_of_it() -> None:
-    assert default_timebox(MINUTE, check=False) == 30 * SECOND
-    assert default_timebox(DAY, check=False, cron=True) == DAY
-    assert default_timebox(None, check=False) == HOUR
-
-
-def test_a_check_has_at_most_a_minute() -> None:
-    assert default_timebox(MINUTE, check=True) == 30 * SECOND
-    assert default_timebox(DAY, check=True) == MINUTE
-    assert default_timebox(None, check=True) == MINUTE
-
-
-def test_the_run_of_the_fourth_table_ends_at_its_box() -> None:
-    box = Timebox(at("00:35"), default_timebox(MINUTE, check=False))
-    assert box.ends == at("01:05")
-    assert box.remaining(at("00:45")) == 20 * SECOND
-    assert not box.is_expired(Instant(box.ends - 1))
-    assert box.is_expired(box.ends)
-    assert box.remaining(at("02:00")) == 0
-
-
-def test_the_kill_follows_after_five_seconds_or_half_the_box() -> None:
-    assert kill_after(HOUR) == 5 * SECOND
-    assert kill_after(4 * SECOND) == 2 * SECOND
-    assert Timebox(Instant(0), HOUR).kills == HOUR + 5 * SECOND
 
 
 def test_a_cursor_has_a_size() -> None:

@@ -112,7 +112,7 @@ def test_all_those_who_catch_up_together_add_at_most_the_mean_rate() -> None:
 @pytest.mark.parametrize("flag", [Flag.MINE, Flag.REACHABLE])
 def test_who_may_not_run_any_more_stops_catching_up_and_says_why(flag: Flag) -> None:
     node = Node()
-    row = node.add(flags=ALL)
+    row = node.add(flags=ALL | Flag.SKIPS_UNREACHABLE)
     node.lasts = lambda r: 10 * SECOND
     stop(node, row, 10 * MINUTE + SECOND)
     node.advance(10 * MINUTE + 2 * SECOND)

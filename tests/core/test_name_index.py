@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from evenbeat.core import name_index as module
 from evenbeat.core.name_index import NameIndex
 from evenbeat.model import NAME_LIMIT, Invalid
+from evenbeat.name_patterns import matches_pattern
 
 NAMES = ["a", "b", "ab", "ba", "abc", "ä", "\ud83d\ude00", "😀", "\ud83d", "\x00", "\x00\x00", "host 1/ping"]
 
@@ -245,3 +246,16 @@ class IndexAgainstADict(RuleBasedStateMachine):
 
 TestIndexAgainstADict = IndexAgainstADict.TestCase
 TestIndexAgainstADict.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+PARTS = st.text(alphabet="abé*?\n", min_size=1, max_size=6)
+
+
+@given(PARTS, st.lists(st.text(alphabet="abé\n", min_size=1, max_size=6), unique=True, max_size=30))
+def test_the_rows_that_match_a_pattern_are_those_whose_names_do(pattern: str, names: list[str]) -> None:
+    index = NameIndex()
+    rows = np.arange(0, 2 * len(names), 2)
+    index.add_many(names, rows)
+    expected = [2 * i for i, name in enumerate(names) if matches_pattern(pattern, name)]
+    assert index.matching(pattern, rows).tolist() == expected
+    assert index.matching(pattern, rows[1:]).tolist() == [row for row in expected if row > 0]

@@ -13,14 +13,18 @@ import pytest
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS, Reason
-from evenbeat.core.guard import Timebox, default_timebox, is_too_soon
+from evenbeat.core.guard import is_too_soon
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Flag, ReleaseResult, TaskColumns
+from evenbeat.core.task_columns import timebox_setting
+from evenbeat.core.timebox import Timebox
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import MINUTE, SECOND, Instant, RunKind
+from evenbeat.model import MINUTE, SECOND, Instant, RunKind, Schedule, Task
 from evenbeat.when.schedule import NodeEventSchedule
 from evenbeat.when.windows import NEVER
+
+HALF_A_MINUTE = Task("a", Schedule(every=MINUTE, phase=30 * SECOND), timebox=-50)
 
 LITTLE_CONGESTION = """
 00:00 | Initial state       | 00:30 | -
@@ -151,7 +155,7 @@ class Nuntium:
         last = None if self.last_run() == NEVER else self.last_run()
         assert not is_too_soon(self.now, last, MINUTE, 5 * SECOND)
         self.lifecycle.record_starts(self.a, at(self.now))
-        self.timebox = Timebox(self.now, default_timebox(MINUTE, check=False))
+        self.timebox = Timebox(self.now, timebox_setting(HALF_A_MINUTE))
 
     def end(self) -> None:
         self.timebox = None

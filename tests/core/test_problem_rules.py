@@ -197,7 +197,7 @@ def test_a_failure_opens_one_and_a_success_closes_it(outcome: Outcome) -> None:
     assert task.end(Outcome.SUCCEEDED) == []
 
 
-@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.DROPPED, Outcome.LOST])
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.INTERRUPTED, Outcome.DROPPED, Outcome.LOST])
 def test_other_ends_say_nothing(outcome: Outcome) -> None:
     task = Tasks(checks=False)
     assert task.end(outcome) == []

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from virtual_node import START, Node
 
 from evenbeat.core.columns import Ints
@@ -16,9 +18,12 @@ from evenbeat.core.run_plan import (
     plan_runs,
     result_states,
     set_last_start,
+    timebox_of,
+    timeboxes_within,
 )
 from evenbeat.core.task import ClaimColumns, Flag
-from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome, RunKind, State
+from evenbeat.core.timebox import NO_TIMEBOX, default_timebox
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Outcome, RunKind, Schedule, State, Task
 from evenbeat.when.cron import compile_cron
 from evenbeat.when.windows import FOREVER, NEVER
 
@@ -36,21 +41,42 @@ def four_hourly() -> tuple[Node, Ints]:
     return node, row
 
 
-def test_by_default_a_cron_run_has_until_the_next_nominal_time() -> None:
+def test_a_share_is_one_of_the_time_to_the_next_nominal_time() -> None:
     node, row = four_hourly()
-    assert plan(node, row, HOUR).timebox == 4 * HOUR
+    assert plan(node, row, HOUR, timebox=-100).timebox == 4 * HOUR
+    assert plan(node, row, HOUR, timebox=-50).timebox == 2 * HOUR
     assert plan(node, row, HOUR, timebox=SECOND).timebox == SECOND
+    assert plan(node, row, HOUR, timebox=NO_TIMEBOX).timebox == NO_TIMEBOX
 
 
-def test_a_run_off_the_grid_just_before_a_nominal_time_is_not_cut_short() -> None:
+def test_a_share_of_a_run_off_the_grid_just_before_a_nominal_time_is_not_short() -> None:
     node, row = four_hourly()
-    assert plan(node, row, 5 * HOUR - SECOND, RunKind.FORCED).timebox == 4 * HOUR
+    assert plan(node, row, 5 * HOUR - SECOND, RunKind.FORCED, timebox=-100).timebox == 4 * HOUR
 
 
-def test_the_last_run_of_all_has_an_hour() -> None:
+def test_the_last_run_of_all_has_nothing_to_be_a_share_of() -> None:
     node, row = four_hourly()
     node.columns.nominal[row] = FOREVER
-    assert plan(node, row, 9 * HOUR).timebox == HOUR
+    assert plan(node, row, 9 * HOUR, timebox=-100).timebox == NO_TIMEBOX
+    assert plan(node, row, 9 * HOUR).timebox == MINUTE, "a check has a minute"
+
+
+def test_a_check_by_the_calendar_is_gone_before_the_next_is_due() -> None:
+    node = Node()
+    row = node.add_calendar(compile_cron("* * * * *", second=0))
+    node.advance(MINUTE)
+    assert plan(node, row, MINUTE).timebox == 55 * SECOND
+
+
+@given(st.integers(-100, 10 * DAY), st.integers(1, 10 * DAY))
+def test_for_one_definition_and_for_columns_the_rule_is_the_same(said: int, every: int) -> None:
+    said = said or -1
+    every = max(every, SECOND)
+    task = Task("t", Schedule(every=every, phase=0), timebox=said)
+    whole = timebox_of(task, 0)
+    assert whole == (said if said > 0 else max(every * -said // 100, 1))
+    found = timeboxes_within(np.array([said, 0]), np.array([every, every]))
+    assert found.tolist() == [whole, default_timebox(every, check=True)]
 
 
 def test_the_timeboxes_that_are_given_stay_as_they_are() -> None:
@@ -105,7 +131,8 @@ CHECK = int(Flag.CHECK)
         (Outcome.BROKEN, False, False, True, False),
         (Outcome.DROPPED, False, False, False, False),
         (Outcome.LOST, False, True, False, True),
-        (Outcome.CANCELLED, False, True, False, True),
+        (Outcome.CANCELLED, False, True, False, False),
+        (Outcome.INTERRUPTED, False, True, False, True),
     ],
 )
 def test_what_each_outcome_means(

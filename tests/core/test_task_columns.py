@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.core.task import Flag, TaskColumns
-from evenbeat.core.task_columns import TasksByKind, default_timebox_of, enrol
+from evenbeat.core.task_columns import TasksByKind, enrol, timebox_setting
+from evenbeat.core.timebox import NO_TIMEBOX
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import (
     DAY,
@@ -155,7 +156,7 @@ def test_many_at_once_are_each_as_alone(tasks: list[Task]) -> None:
     for name in ("every", "phase", "second", "period", "limit", "priority", "tolerance", "retry", "attempts", "flags"):
         assert getattr(book.columns, name)[rows].tolist() == [Book().value(name, t) for t in tasks]
     assert (book.columns.calendar[rows] >= 0).tolist() == [t.schedule.every is None for t in tasks]
-    for said in (default_timebox_of, lambda t: len(t.job.function or ""), lambda t: len(t.pool or "")):
+    for said in (timebox_setting, lambda t: len(t.job.function or ""), lambda t: len(t.pool or "")):
         assert TasksByKind.of(tasks).value_per_task(said).tolist() == [said(t) for t in tasks]
 
 
@@ -175,19 +176,23 @@ def test_nobody_is_enrolled_where_there_is_nobody() -> None:
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        (task(), MINUTE // 2),
+        (task(), NO_TIMEBOX),
+        (task(timebox=0), NO_TIMEBOX),
+        (task(timebox=-50), MINUTE // 2),
         (task(timebox=7 * SECOND), 7 * SECOND),
-        (task(check=True), MINUTE // 2),
-        (task(Schedule(every=DAY, phase=0)), DAY // 2),
+        (task(check=True), 55 * SECOND),
+        (task(Schedule(every=DAY, phase=0)), NO_TIMEBOX),
         (task(Schedule(every=DAY, phase=0), check=True), MINUTE),
-        (task(Schedule(cron="@daily")), 0),
-        (task(Schedule(cron="@daily"), check=True), MINUTE),
+        (task(Schedule(cron="@daily")), NO_TIMEBOX),
+        (task(Schedule(cron="@daily"), check=True), 0),
+        (task(Schedule(cron="@daily"), check=True, passive=True), MINUTE),
+        (task(Schedule(cron="@daily"), timebox=-100), -100),
         (task(Schedule(cron="@daily"), timebox=MINUTE), MINUTE),
-        (task(Schedule(cron=" @reboot ")), HOUR),
-        (task(Schedule(cron="@shutdown")), HOUR),
-        (task(Schedule(at="2030-01-01")), HOUR),
-        (task(Schedule(calendar="daily")), 0),
+        (task(Schedule(cron=" @reboot ")), NO_TIMEBOX),
+        (task(Schedule(cron="@shutdown")), NO_TIMEBOX),
+        (task(Schedule(at="2030-01-01")), NO_TIMEBOX),
+        (task(Schedule(calendar="daily")), NO_TIMEBOX),
     ],
 )
 def test_the_timebox_has_a_default_that_fits(of: Task, expected: int) -> None:
-    assert default_timebox_of(of) == expected
+    assert timebox_setting(of) == expected

@@ -155,7 +155,7 @@ def records(tmp_path: Path) -> Iterator[StoreAndLog]:
         ("UPDATE plain_runs SET kind = 2 WHERE kind = 6", "that was promised"),
         ("UPDATE progress SET accounted = {9} - 1 WHERE task = 1", "and yet to come"),
         ("UPDATE progress SET accounted = {11} - 1 WHERE task = 1", "is not accounted for"),
-        ("INSERT INTO claims VALUES (1, {9}, 0, 0, {9}, {10}, 0, 0, NULL)", "is still open"),
+        ("INSERT INTO claims VALUES (1, {9}, 0, 0, {9}, {10}, 0, 0, NULL, '')", "is still open"),
         ("DELETE FROM plain_runs WHERE task = 1 AND nominal = {0}", "accounts begin at"),
         ("UPDATE tasks SET created = {3} WHERE number = 1", "no node has ever taken it up"),
     ],

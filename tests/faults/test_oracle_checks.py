@@ -73,6 +73,7 @@ def test_right_problems_are_right() -> None:
     assert misjudged(CHECK, [result(0, 2, (2, True, 1)), result(4, 0, (0, True, 1))], ["state"], flaps=True) == []
     for outcomes, causes in (
         (("failed",), ["failed"]),
+        (("killed", "interrupted"), ["failed"]),
         (("killed", "cancelled"), ["failed"]),
         (("failed", "succeeded"), []),
         (("failed", "lost"), ["failed"]),

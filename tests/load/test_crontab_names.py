@@ -13,12 +13,16 @@ from evenbeat.load.crontab_names import command_stem, unique_names
         ("backup.sh", "backup"),
         ("/usr/local/bin/backup.sh --full >/dev/null 2>&1", "backup"),
         ("cd /srv && nice -n 10 ./backup.sh", "backup"),
-        ("test -x /usr/sbin/anacron || ( cd / && run-parts --report /etc/cron.daily )", "run-parts"),
+        ("test -x /usr/sbin/anacron || ( cd / && run-parts --report /etc/cron.daily )", "cron.daily"),
         ("[ -f /x ] && sync-mail", "sync-mail"),
         ("LANG=C PATH=/bin make -C /src all", "make"),
         ("/usr/bin/python3 /opt/report.py daily", "report"),
         ("python3.11 -m reports", "reports"),
-        ("flock -n /tmp/lock timeout 60s /bin/rotate", "lock"),
+        ("flock -n /tmp/lock timeout 60s /bin/rotate", "rotate"),
+        ("flock -w 10 /run/x.lock -c '/opt/sync.sh --all'", "sync"),
+        ("sudo -u www-data php -f /var/www/cloud/cron.php", "cron"),
+        ("su - backup -c '/usr/local/bin/dump all'", "dump"),
+        ("ionice -c 3 nice -n 19 updatedb", "updatedb"),
         ("py reports:daily(3)", "reports:daily"),
         ("env", "env"),
         ("'/opt/my tool/run it'", "my"),
@@ -40,6 +44,21 @@ def test_entries_with_one_stem_are_told_apart_by_their_commands() -> None:
     assert one.startswith("curl-")
     assert third == "wget"
     assert unique_names([(None, "5 5 * * *", "curl a"), *entries[1:]])[0] == one
+
+
+def test_what_a_script_is_asked_to_do_is_part_of_the_name_where_one_script_does_much() -> None:
+    entries = [
+        (None, "0 1 * * *", "cd /srv/shop && ./manage.py clearsessions"),
+        (None, "0 2 * * *", "cd /srv/shop && ./manage.py send_mails --all"),
+        (None, "0 3 * * *", "mysqldump -uroot -phunter2 shop"),
+        (None, "0 4 * * *", "mysqldump -uroot -phunter2 wiki"),
+        (None, "0 4 * * *", "curl https://ana:hunter2@example.org/cron"),
+        (None, "0 5 * * *", "curl https://example.org/ping"),
+    ]
+    names = unique_names(entries)
+    assert names[:2] == ["manage-clearsessions", "manage-send_mails"]
+    assert names[4:] == ["curl-example.org-cron", "curl-example.org-ping"]
+    assert all(name.startswith("mysqldump-") and "hunter2" not in name for name in names[2:4])
 
 
 def test_the_same_command_at_two_times_is_told_apart_by_the_time() -> None:

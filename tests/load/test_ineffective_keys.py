@@ -8,7 +8,7 @@ from conftest import Evenbeat
 from evenbeat.load.config import BadFileError
 from evenbeat.load.task_keys import change_table, task_from_table
 from evenbeat.load.toml import parse_toml
-from evenbeat.model import Invalid
+from evenbeat.model import SECOND, Invalid
 
 EVERY, RUN = 'every = "5m"\n', 'command = ["x"]\n'
 CASES = [
@@ -32,6 +32,28 @@ CASES = [
         f'[templates.t]\nretry = 9\n[tasks.a]\nuse = "t"\n{EVERY}{RUN}',
         "a.toml:2:9: templates.t.retry: `retry` has no effect",
     ),
+    (
+        f"[tasks.a]\n{EVERY}{RUN}retry = 2\n",
+        "a.toml:4:9: tasks.a.retry: `retry` has no effect here: it belongs to checks; a task that tries again after a "
+        "failure has `retries` and `backoff`",
+    ),
+    (
+        f"[checks.a]\n{EVERY}{RUN}retries = 2\n",
+        "a.toml:4:11: checks.a.retries: `retries` has no effect here: it belongs to tasks; a check has `retry` and "
+        "`attempts`",
+    ),
+    (
+        f"[tasks.a]\n{EVERY}{RUN}backoff = 2\n",
+        "a.toml:4:11: tasks.a.backoff: `backoff` has no effect here: the task does not try again",
+    ),
+    (
+        f'[tasks.a]\n{EVERY}{RUN}retries = 1\nretry_on = ["OSError"]\n',
+        "a.toml:5:12: tasks.a.retry_on: `retry_on` has no effect here: a command ends with an exit code",
+    ),
+    (
+        f'[tasks.a]\ncron = "@shutdown"\n{RUN}retries = 1\n',
+        "a.toml:4:11: tasks.a.retries: `retries` has no effect here: a run at the stop of the node",
+    ),
 ]
 
 
@@ -40,6 +62,15 @@ def test_it_is_refused_where_it_stands(text: str, words: str) -> None:
     with pytest.raises(BadFileError) as refused:
         parse_toml(text, "a.toml")
     assert str(refused.value).startswith(words)
+
+
+def test_default_retries_are_for_tasks_alone() -> None:
+    text = '[defaults]\nretries = 2\nbackoff = "1s"\nbackoff_max = "5s"\nretry_on = ["OSError"]\nattempts = 5\n'
+    text += f'[tasks.a]\n{EVERY}function = "m:f"\n[checks.b]\n{EVERY}{RUN}[tasks.c]\n{EVERY}{RUN}'
+    a, b, c = sorted(parse_toml(text, "a.toml").tasks, key=lambda task: task.name)
+    assert (a.retries, a.backoff, a.backoff_max, a.retry_on) == (2, SECOND, 5 * SECOND, ("OSError",))
+    assert (b.retries, b.backoff, b.attempts) == (None, None, 5)
+    assert (c.retries, c.retry_on) == (2, ())
 
 
 def test_defaults_are_for_those_they_suit() -> None:

@@ -6,26 +6,38 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from evenbeat.load.config import Config, Durability, NodeSettings
-from evenbeat.load.crontab import CrontabDialect, parse_crontab
+from evenbeat.load.contacts import contact_name_error
+from evenbeat.load.crontab import parse_crontab
+from evenbeat.load.crontab_dialect import CrontabDialect
 from evenbeat.load.importers.crontab import import_crontab
 from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
 from evenbeat.load.task_keys import task_from_table, task_to_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.load.write_toml import write_config, write_document
 from evenbeat.model import (
+    DAY,
+    HOUR,
     MAX_EVERY,
+    MAX_OUTPUT_KEEP,
+    MIN_OUTPUT_KEEP,
+    MINUTE,
+    SCHEDULE_KINDS,
     SECOND,
     Backlog,
+    Contact,
+    ContactState,
     Days,
     Hash,
     Instant,
     Invalid,
     Job,
     Missed,
+    NotifyContact,
     Period,
     Schedule,
     Spread,
     Task,
+    WhenUnreachable,
 )
 from evenbeat.when.schedule import compile_schedule
 
@@ -34,13 +46,30 @@ NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20
 ZONE = st.sampled_from(["UTC", "Europe/Paris", "America/New_York"])
 DURATION = st.integers(0, MAX_EVERY)
 LITERAL = TEXT | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.floats(allow_nan=False)
+NOTIFY = st.lists(st.builds(NotifyContact, NAME, DURATION), max_size=3, unique_by=lambda one: one.to).map(tuple)
+URL = st.sampled_from(['https://hooks.example.org/x?a="b"', "env:HOOK", "file:/etc/url"])
+CONTACTS = st.builds(
+    Contact,
+    send=st.lists(URL, max_size=2, unique=True).map(tuple),
+    webhook=URL,
+    secret=st.none() | st.just("env:KEY"),
+    command=st.lists(TEXT.filter(bool), max_size=3).map(tuple),
+    email=st.just(("ops@example.org", "root@localhost")),
+    smtp=st.sampled_from(["smtp://localhost:25", "smtps://mx.example.org", "env:SMTP"]),
+    period=st.sampled_from([None, "work"]),
+    states=st.lists(st.sampled_from(ContactState), unique=True).map(tuple),
+    per_hour=st.integers(1, 3_600),
+)
 VARIABLES = st.dictionaries(TEXT.filter(lambda t: bool(t) and "=" not in t), TEXT, max_size=3)
 
 
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
-    kind = draw(st.sampled_from(["every", "cron", "calendar", "at"]))
+    kind = draw(st.sampled_from(SCHEDULE_KINDS))
     zone = draw(ZONE)
+    if kind.startswith("after"):
+        parents = draw(st.lists(NAME, min_size=1, max_size=3, unique=True).map(tuple))
+        return Schedule(after=parents, zone=zone) if kind == "after" else Schedule(after_failure=parents, zone=zone)
     if kind == "every":
         every = draw(st.integers(SECOND, MAX_EVERY))
         phase = draw(st.none() | st.integers(0, every - 1))
@@ -56,7 +85,13 @@ def schedules(draw: st.DrawFn) -> Schedule:
 
 
 JOBS = st.one_of(
-    st.builds(Job, command=st.lists(TEXT, max_size=4).map(tuple), env=VARIABLES, user=st.none() | NAME),
+    st.builds(
+        Job,
+        command=st.lists(TEXT, max_size=4).map(tuple),
+        env=VARIABLES,
+        user=st.none() | NAME,
+        output_keep=st.none() | st.integers(MIN_OUTPUT_KEEP, MAX_OUTPUT_KEEP),
+    ),
     st.builds(Job, command=TEXT.map(lambda t: (t,)), shell=st.just(True), cwd=st.none() | NAME),
     st.builds(
         Job,
@@ -78,7 +113,8 @@ def tasks(*, check: bool) -> st.SearchStrategy[Task]:
         enabled=st.booleans(),
         start_at=st.sampled_from([None, "2027-01-01T00:00"]),
         weight=st.floats(0, 86_400, exclude_min=True),
-        timebox=st.none() | st.integers(1, MAX_EVERY),
+        timebox=st.none() | st.integers(-100, MAX_EVERY),
+        longer_than=st.none() | st.integers(1, MAX_EVERY),
         tolerance=st.none() | DURATION,
         missed=st.sampled_from(Missed),
         catch_up=DURATION,
@@ -90,6 +126,16 @@ def tasks(*, check: bool) -> st.SearchStrategy[Task]:
         grace=DURATION,
         labels=st.dictionaries(NAME, NAME, max_size=3),
         pool=st.none() | NAME,
+        depends=st.lists(NAME, max_size=3).map(tuple),
+        depends_any=st.lists(NAME, max_size=3).map(tuple),
+        when_unreachable=st.sampled_from(WhenUnreachable),
+        notify=NOTIFY,
+        repeat=st.none() | st.integers(MINUTE, MAX_EVERY),
+        gather=st.none() | st.integers(0, HOUR),
+        retries=st.none() | st.integers(0, 100),
+        backoff=st.none() | st.integers(0, 10 * SECOND),
+        backoff_max=st.none() | st.integers(10 * SECOND, MAX_EVERY),
+        retry_on=st.lists(st.integers(1, 255), max_size=3).map(tuple),
     )
 
 
@@ -125,9 +171,15 @@ def configs(draw: st.DrawFn) -> Config:
             st.none() | st.integers(1, 1_000_000),
             st.none() | st.integers(1, MAX_EVERY),
             st.none() | st.sampled_from(Durability),
+            start_window=st.none() | st.integers(SECOND, DAY),
+            stop_grace=st.none() | st.integers(0, DAY),
+            notify=st.none() | NOTIFY,
+            page=st.none() | st.just("https://evenbeat.example.org/"),
+            ping=st.none() | URL,
         )
     )
-    return Config(tuple(kept), periods, limits, node)
+    contacts = draw(st.dictionaries(NAME.filter(lambda name: not contact_name_error(name)), CONTACTS, max_size=2))
+    return Config(tuple(kept), periods, limits, node, contacts)
 
 
 @settings(max_examples=200, deadline=None)
@@ -190,7 +242,7 @@ def test_none_cannot_be_said_in_toml() -> None:
 def test_a_call_with_none_is_left_out_and_said_so() -> None:
     imported = import_crontab([("@daily py m:f(None)\n@daily x\n", "c")], CrontabDialect())
     assert list(imported.document["tasks"]) == ["x"]
-    assert [str(w) for w in imported.warnings] == ["c:1:1: 'm:f' is left out: TOML cannot express None"]
+    assert [str(one) for one in imported.omissions] == ["c:1:1: @daily py m:f(None): TOML cannot express None"]
 
 
 def test_every_key_of_a_task_is_written() -> None:
@@ -199,10 +251,16 @@ def test_every_key_of_a_task_is_written() -> None:
     assert known == {
         *("name", "schedule", "job", "period", "check", "enabled", "paused", "start_at", "weight", "timebox"),
         *("tolerance", "missed", "catch_up", "backlog", "limit", "priority", "retry", "attempts", "grace", "labels"),
+        *("depends", "depends_any", "when_unreachable"),
+        *("notify", "repeat", "gather"),
+        *("retries", "backoff", "backoff_max", "retry_on"),
         "pool",
+        "longer_than",
         "passive",
         "when_missing",
-        *("command", "shell", "function", "args", "kwargs", "env", "cwd", "user"),
+        *("command", "shell", "function", "args", "kwargs", "env", "cwd", "user", "output_keep"),
+        *("after", "after_failure"),
         *("every", "cron", "calendar", "at", "zone", "spread", "phase", "hash", "days", "second"),
         "pinned",
+        "pause",
     }

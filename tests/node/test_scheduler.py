@@ -88,12 +88,19 @@ def test_a_stop_lets_runs_end(database: Path, tmp_path: Path) -> None:
     assert not socket_path(database).exists()
 
 
-def test_what_takes_longer_than_the_grace_is_cancelled_and_made_up_for_later(database: Path, tmp_path: Path) -> None:
+def test_what_takes_longer_than_the_grace_is_interrupted_and_made_up_for_later(database: Path, tmp_path: Path) -> None:
     with LiveNode(database, grace=0.1, files=(write(tmp_path / "a.toml", LONG.format(600)),)) as node:
         forced(node, "long")
     found = condition(database, "long")
-    assert (found.outcome, found.running_since) == (Outcome.CANCELLED, None)
+    assert (found.outcome, found.running_since) == (Outcome.INTERRUPTED, None)
     assert found.extra is not None
+
+
+def test_files_say_how_long_runs_have_to_end(database: Path, tmp_path: Path) -> None:
+    text = '[node]\nstop_grace = "0.2s"\n' + LONG.format(600)
+    with LiveNode(database, grace=None, files=(write(tmp_path / "a.toml", text),)) as node:
+        forced(node, "long")
+    assert condition(database, "long").outcome == Outcome.INTERRUPTED
 
 
 def test_asked_a_second_time_it_stops_at_once(database: Path, tmp_path: Path) -> None:
@@ -102,7 +109,7 @@ def test_asked_a_second_time_it_stops_at_once(database: Path, tmp_path: Path) ->
         node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
         node.do(lambda: node.node.stop_or_stop_now("SIGTERM"))
         node.has_stopped()
-    assert condition(database, "long").outcome == Outcome.CANCELLED
+    assert condition(database, "long").outcome == Outcome.INTERRUPTED
 
 
 def test_whoever_else_asks_for_a_stop_meanwhile_does_not_hurry_it(database: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
 from evenbeat.node.answers.task_state import next_run_time
+from evenbeat.node.loop.chains import read_chains_of
 from evenbeat.node.loop.restart import StoredTasks, restore_all_tasks, restore_partitions
 from evenbeat.node.loop.starter import CLAIM_AHEAD
 from evenbeat.node.options import NodeOptions
@@ -152,7 +153,8 @@ class _Scheduler(Scheduler):
         progress = [p._replace(claimed_token=tokens.get(p.task, 0)) for p in self.store.progress()]
         cursors = self.store.cursors([entry.number for entry in entries])
         self.turns.token = before.turns.token + (1 << 32)
-        stored = StoredTasks(entries, progress, cursors, [], list(self.store.open_problems()))
+        chains = read_chains_of(self.store, entries)
+        stored = StoredTasks(entries, progress, cursors, [], list(self.store.open_problems()), chains=chains)
         now = self.clock.now()
         batch, running = restore_partitions(self.tasks, self.turns, stored, now)
         self.is_up = True
@@ -221,6 +223,10 @@ class World:
     # What a queue is for a beat
 
     def confirm_stored(self, tokens: Sequence[int]) -> None: ...
+
+    def cancel(self, tokens: Sequence[int] = ()) -> None:
+        for token in [token for token in self.under_way if token in tokens]:
+            self._ends.append((self.now, token))
 
     def set_clock(self, offset: int) -> None: ...
 

@@ -1,15 +1,16 @@
 """Problems as documents, in words, and page by page: only an acknowledgement that counts is shown."""
 
-import tracemalloc
 from typing import Final
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from problem_seeds import seed_problem
 
+from evenbeat.client.http_documents import UNKNOWN_NUMBER, to_problem_record
+from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import SECOND, Acknowledgement, Cause, Instant, State
-from evenbeat.report import problems
 from evenbeat.report.problems import (
     count_problems,
     has_acknowledgement,
@@ -18,7 +19,7 @@ from evenbeat.report.problems import (
     problem_sentence,
     read_problems,
 )
-from evenbeat.store.contract import OPEN_PROBLEMS, ProblemFilter
+from evenbeat.store.contract import ProblemFilter
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.problem_records import ProblemNote, ProblemRecord
 from evenbeat.testing.samples import T0
@@ -39,15 +40,31 @@ def an_ack(**keys: object) -> Acknowledgement:
 
 
 def test_documents_have_the_shape_that_the_reference_describes() -> None:
-    document = problem_document(a_problem(output="\n  no answer \nmore", acknowledgement=an_ack(comment="hm")), NOW)
+    held = {"hold": "downtime", "held_since": NOW, "downtime": True, "passive": True}
+    problem = a_problem(output="\n  no answer \nmore", acknowledgement=an_ack(comment="hm"), **held)
+    document = problem_document(problem, NOW)
     assert list(document) == list(ProblemOfTask.__struct_fields__)
-    assert [*document, "notes"] == list(ProblemWithNotes.__struct_fields__)
+    assert {*document, "notes", "timeline"} == set(ProblemWithNotes.__struct_fields__)
+    assert (document["hold"], document["held_since"]) == ("downtime", "2027-01-15T08:00:10+00:00")
+    assert problem_document(a_problem(), NOW).keys() == document.keys() - held.keys()
     assert list(document["acknowledged"]) == list(AcknowledgementDocument.__struct_fields__)
     assert document["acknowledged"]["by"] == "eva"
     assert (document["state"], document["worst"], document["output"]) == ("critical", "critical", "no answer")
     assert (document["opened"], document["since"]) == ("2027-01-15T08:00:00+00:00", "2027-01-15T08:00:01+00:00")
     note = note_document(ProblemNote(NOW, "eva", "commented", "hm"))
     assert list(note) == list(ProblemNoteDocument.__struct_fields__)
+
+
+def test_problems_of_checks_that_have_nothing_to_run_say_so() -> None:
+    store = MemoryStore()
+    keys = {"every": "1m", "passive": True}
+    for name, more in (("door", {}), ("window", {"command": ["true"]})):
+        seed_problem(store, name)
+        entry = store.find(name)
+        assert entry is not None
+        store.update([(entry.number, task_from_table(name, {**keys, **more}, check=True))], T0)
+    found = {problem.task: problem_document(problem, NOW) for problem in read_problems(store, ProblemFilter(), NOW)}
+    assert {name: document.get("passive") for name, document in found.items()} == {"door": True, "window": None}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +89,13 @@ def test_only_an_acknowledgement_that_counts_is_shown(
     assert ("acknowledged by eva" in problem_sentence(problem, NOW, UTC)) is counts
 
 
+@pytest.mark.parametrize(("cause", "said"), [(Cause.STATE, "DISK CRITICAL"), (Cause.FAILED, "disk full")])
+def test_the_summary_is_the_first_line_of_a_check_and_the_last_one_of_a_task_that_failed(
+    cause: Cause, said: str
+) -> None:
+    assert problem_document(a_problem(cause=cause, output="DISK CRITICAL\n\ndisk full\n"), NOW)["output"] == said
+
+
 def test_a_sentence_says_since_when_and_who_takes_care() -> None:
     assert problem_sentence(a_problem(flapping=True), NOW, UTC) == (
         "open problem 7: CRITICAL, flapping since Fri 2027-01-15 08:00:01+00:00, opened Fri 2027-01-15 08:00:00+00:00, "
@@ -84,6 +108,21 @@ def test_a_sentence_says_since_when_and_who_takes_care() -> None:
     )
 
 
+def test_a_sentence_says_why_nobody_is_notified() -> None:
+    held = a_problem(since=T0, hold="downtime", held_since=NOW)
+    assert problem_sentence(held, NOW, UTC) == (
+        "open problem 7: CRITICAL since Fri 2027-01-15 08:00:00+00:00, not acknowledged; "
+        "nobody is notified of it since Fri 2027-01-15 08:00:10+00:00: downtime"
+    )
+
+
+@pytest.mark.parametrize("held", [{}, {"hold": "downtime", "held_since": NOW}])
+def test_the_http_client_reads_what_a_node_sends(held: dict[str, object]) -> None:
+    problem = a_problem(number=UNKNOWN_NUMBER, **held)
+    sent = msgspec.convert(problem_document(problem, NOW), ProblemOfTask)
+    assert to_problem_record(sent) == problem
+
+
 FAR: Final = Instant(T0 + 3_600 * SECOND)
 
 
@@ -91,10 +130,9 @@ FAR: Final = Instant(T0 + 3_600 * SECOND)
     taken=st.lists(st.booleans(), max_size=12),
     acknowledged=st.sampled_from([None, True, False]),
     most=st.integers(1, 5),
-    page_size=st.integers(1, 5),
 )
 def test_pages_of_acknowledged_and_other_problems_miss_nothing_and_repeat_nothing(
-    taken: list[bool], acknowledged: bool | None, most: int, page_size: int
+    taken: list[bool], acknowledged: bool | None, most: int
 ) -> None:
     store = MemoryStore()
     ids = [seed_problem(store, f"task {i}") for i in range(len(taken))]
@@ -106,31 +144,10 @@ def test_pages_of_acknowledged_and_other_problems_miss_nothing_and_repeat_nothin
     ]
     found: list[int] = []
     before = None
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(problems, "_PAGE_SIZE", page_size)
-        while page := read_problems(store, ProblemFilter(before=before, most=most), NOW, acknowledged=acknowledged):
-            assert len(page) <= most
-            found += (problem.id for problem in page)
-            before = found[-1]
-        count = count_problems(store, ProblemFilter(before=before, most=most), NOW, acknowledged=acknowledged)
+    while page := read_problems(store, ProblemFilter(before=before, most=most, acknowledged=acknowledged), NOW):
+        assert len(page) <= most
+        found += (problem.id for problem in page)
+        before = found[-1]
+    count = count_problems(store, ProblemFilter(before=before, most=most, acknowledged=acknowledged), NOW)
     assert found == wanted
     assert count == len(wanted)
-
-
-class _ManyProblems(MemoryStore):
-    """Has many open problems, none of which it keeps."""
-
-    def problems(self, only: ProblemFilter = OPEN_PROBLEMS) -> list[ProblemRecord]:
-        last = min(only.before or 50_001, 50_001) - 1
-        return [a_problem(id=number, labels={}) for number in range(last, max(last - only.most, 0), -1)]
-
-
-def test_problems_are_counted_a_page_at_a_time() -> None:
-    store = _ManyProblems()
-    tracemalloc.start()
-    try:
-        assert count_problems(store, OPEN_PROBLEMS, NOW, acknowledged=False) == 50_000
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most < 4_000_000

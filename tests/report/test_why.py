@@ -193,7 +193,9 @@ class TestNow:
 
 class TestThen:
     def test_the_run_of_that_minute(self) -> None:
-        failed = run("2026-11-16T10:00", late=2 * SECOND, outcome=Outcome.FAILED, status=2, output="disk full\nmore")
+        failed = run(
+            "2026-11-16T10:00", late=2 * SECOND, outcome=Outcome.FAILED, status=2, output="copying\ndisk full\n"
+        )
         found = then(condition(), "2026-11-16T10:00", runs=[failed])
         assert found.answer == (
             "web ran then: it started on Mon 2026-11-16 10:00:02+00:00, took 1.0 s and failed with status 2."

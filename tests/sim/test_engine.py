@@ -5,9 +5,24 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from evenbeat.core.columns import Ints
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant, Schedule, Spread, Task
+from evenbeat.core.task import Small
+from evenbeat.model import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    WEEK,
+    Instant,
+    RunKind,
+    Schedule,
+    Spread,
+    State,
+    Task,
+    WhenUnreachable,
+)
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.sim.engine import Outage, SimulatedStart, Simulation
 from evenbeat.when.icinga import icinga_after
@@ -164,3 +179,39 @@ def test_under_icinga_every_execution_sets_the_next_nominal_time() -> None:
         # At last it is on a grid of its own.
         assert (nominal[-1] - phase[row]) % MINUTE == 0
     assert moved > 25
+
+
+def test_a_simulated_task_is_skipped_while_a_check_that_it_depends_on_fails() -> None:
+    (check,) = every(10 * MINUTE, 1, phase=0)
+    gateway = replace(check, name="gateway", check=True, attempts=1)
+    tasks = [
+        gateway,
+        *(replace(one, depends=("gateway",), when_unreachable=WhenUnreachable.SKIP) for one in every(MINUTE, 5)),
+    ]
+
+    def outcomes(rows: Ints, started: Instant) -> Small:
+        fails = START + 30 * MINUTE <= started < START + 60 * MINUTE
+        return np.full(len(rows), State.CRITICAL if fails else State.OK, dtype=np.uint8)
+
+    simulation = Simulation(tasks, {}, 10, START)
+    report = simulation.run(2 * HOUR, lasting(0), outcomes=outcomes, keep_history=True)
+    inside = [run for run in report.history if START + 31 * MINUTE < run.at < START + 60 * MINUTE]
+    assert {run.row for run in inside} == {int(simulation.rows[0])}
+    assert report.skipped["unreachable"] == pytest.approx(5 * 30, abs=10)
+
+
+def test_tasks_that_follow_others_run_when_these_have_ended_with_their_nominal_times() -> None:
+    tasks = [
+        Task("backup", Schedule(every=HOUR, phase=10 * MINUTE)),
+        Task("dump", Schedule(every=HOUR, phase=20 * MINUTE)),
+        Task("upload", Schedule(after=("backup", "dump"))),
+        Task("report", Schedule(after=("upload",))),
+    ]
+    simulation = Simulation(tasks, {}, 10, START)
+    report = simulation.run(3 * HOUR, lambda rows, _: np.full(len(rows), MINUTE, dtype=np.int64), keep_history=True)
+    following = [(run.at - START, run.nominal - START, run.kind) for run in report.history if run.row >= 2]
+    assert following == [
+        (k * HOUR + length * MINUTE, k * HOUR + 10 * MINUTE, RunKind.CHAIN) for k in range(3) for length in (21, 22)
+    ]
+    assert max(report.lateness) < 1
+    assert report.skipped == {}

@@ -9,9 +9,10 @@ from evenbeat.core import gate, lifecycle
 from evenbeat.core.columns import Column, Ints
 from evenbeat.core.gate import Arrivals, GateAction, Verdicts
 from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.stopped_runs import withdraw_planned
 from evenbeat.core.task import Flag, ReleaseResult, SkipColumns, TaskColumns
 from evenbeat.model import Instant
-from evenbeat.sim import properties
+from evenbeat.sim import properties, world
 from evenbeat.sim import verify as verifier
 from evenbeat.sim.explore import Counterexample, explore
 from evenbeat.sim.properties import PROPERTIES, WORLD_SENTENCES
@@ -20,7 +21,11 @@ from evenbeat.sim.verify import WORLDS, verify
 from evenbeat.sim.world import World
 
 EVERY_SWITCH = WorldShape(
-    "one task, every switch", 1, (1,), ("enabled", "open", "mine", "reachable", "permitted", "soon"), occasions=True
+    "one task, every switch",
+    1,
+    (1,),
+    ("enabled", "open", "mine", "reachable", "skips_unreachable", "permitted", "soon"),
+    occasions=True,
 )
 SATURATION = WorldShape("two tasks, one slot", 2, (1,), ("enabled",))
 TWO_SLOTS = WorldShape("one task, two slots", 1, (2, 1), ())
@@ -113,7 +118,7 @@ def test_several_processes_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_named_worlds_have_every_event_and_every_switch() -> None:
     assert {s for shape in WORLDS for s in shape.switches} == {
-        *("enabled", "open", "mine", "reachable", "permitted", "soon")
+        *("enabled", "open", "mine", "reachable", "skips_unreachable", "permitted", "soon")
     }
     assert any(shape.tasks > shape.slots[0] for shape in WORLDS)
     assert all(any(getattr(s, feature) for s in WORLDS) for feature in ("limits", "each", "occasions", "behind"))
@@ -324,6 +329,26 @@ def every_wait_is_said_to_be_for_the_running_instance(patch: Patch) -> None:
     with_verdicts(patch, rename)
 
 
+def a_stop_leaves_the_forced_run(patch: Patch) -> None:
+    patch.setattr(world, "withdraw_planned", lambda life, rows, now: None)
+
+
+def a_stop_ends_the_count_of_what_runs(patch: Patch) -> None:
+    def stop(life: Lifecycle, rows: Ints, now: Instant) -> None:
+        withdraw_planned(life, rows, now)
+        life.complete(rows[life.columns.flags[rows] & int(Flag.RUNNING) != 0])
+
+    patch.setattr(world, "withdraw_planned", stop)
+
+
+def a_stop_takes_a_nominal_time(patch: Patch) -> None:
+    def stop(life: Lifecycle, rows: Ints, now: Instant) -> None:
+        withdraw_planned(life, rows, now)
+        life.skip_until(rows, now, gate.Reason.DISABLED)
+
+    patch.setattr(world, "withdraw_planned", stop)
+
+
 Plant = Callable[[Patch], None]
 PLANTED: list[tuple[Plant, str, WorldShape]] = [
     (the_period_is_ignored, "1", EVERY_SWITCH),
@@ -350,6 +375,9 @@ PLANTED: list[tuple[Plant, str, WorldShape]] = [
     (a_backlog_is_merged, "backlog", BACKLOG),
     (skips_are_of_nothing, "skips", SATURATION),
     (a_forced_task_is_not_made_due, "timetable", SATURATION),
+    (a_stop_leaves_the_forced_run, "stops", SATURATION),
+    (a_stop_ends_the_count_of_what_runs, "stops", SATURATION),
+    (a_stop_takes_a_nominal_time, "11", SATURATION),
     (who_finds_no_slot_is_skipped, "patience", SATURATION),
     (a_run_does_not_settle_an_off_grid_one, "off the grid", OFF_GRID),
     (refusals_are_silent, "refusals", EVERY_SWITCH),

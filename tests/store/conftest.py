@@ -12,8 +12,9 @@ from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binar
 _FOUND: Final = find_postgres_binaries()
 _VERSIONS: Final = sorted({min(_FOUND), max(_FOUND)}) if _FOUND else []
 _TABLES: Final = (
-    "tasks", "progress", "claims", "plain_runs", "notable_runs", "skips", "changes", "periods", "settings", "writers",
-    "leases", "shares", "orders", "problems", "past_definitions", "pauses",
+    "tasks", "progress", "claims", "outputs", "plain_runs", "notable_runs", "skips", "changes", "periods", "settings",
+    "writers", "leases", "shares", "orders", "problems", "past_definitions", "pauses",
+    "messages", "chain_ends", "chain_uses",
 )  # fmt: skip
 _EMPTY: Final = "; ".join(
     [
@@ -21,6 +22,8 @@ _EMPTY: Final = "; ".join(
         *(f"DELETE FROM {table}" for table in _TABLES),
         "UPDATE marks SET stamp = 0, settings_stamp = 0, last_number = 0",
         "ALTER TABLE problems ALTER id RESTART",
+        "ALTER TABLE alert_decisions ALTER id RESTART",
+        "UPDATE last_message SET number = 0",
         "UPDATE partitions SET holder = NULL, is_new = true",
     ]
 )

@@ -13,7 +13,7 @@ from evenbeat.model import DAY, SEVERITY, Acknowledgement, Cause, Instant, Outco
 from evenbeat.store.contract import Batch, Conflict, Filter, ProblemFilter, Store, StoreError
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.postgres.postgres_store import PostgresStore
-from evenbeat.store.problem_records import ProblemChange
+from evenbeat.store.problem_records import ProblemChange, ProblemHold
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
 
@@ -40,6 +40,10 @@ changes = st.builds(
     st.booleans(),
     st.sampled_from(["", "changed"]),
 )
+holds = st.builds(
+    ProblemHold, numbers, st.sampled_from([cause.value for cause in Cause]), times,
+    st.sampled_from(["", "downtime", "outside period"]), times,
+)  # fmt: skip
 acknowledgements = st.builds(
     Acknowledgement, times, st.sampled_from(["ann", "bob"]), st.sampled_from(["", "on it"]), st.none() | times,
     st.booleans(),
@@ -59,6 +63,8 @@ filters = st.builds(
     ids.map(tuple),
     st.none() | st.integers(0, MAX_ID),
     st.sampled_from([1, 3, 1_000]),
+    st.none() | st.booleans(),
+    times,
 )
 
 
@@ -103,9 +109,16 @@ class ProblemStores(RuleBasedStateMachine):
     def remove(self, some: Sequence[int]) -> None:
         self.both(lambda store: store.remove(some, self.now))
 
-    @rule(some=st.lists(st.lists(changes, max_size=6), min_size=1, max_size=3))
-    def record(self, some: list[list[ProblemChange]]) -> None:
-        self.both(lambda store: store.record(*(Batch(problems=problems) for problems in some)).result())
+    @rule(some=st.lists(st.tuples(st.lists(changes, max_size=6), st.lists(holds, max_size=4)), min_size=1, max_size=3))
+    def record(self, some: list[tuple[list[ProblemChange], list[ProblemHold]]]) -> None:
+        batches = [Batch(problems=problems, holds=held) for problems, held in some]
+        self.both(lambda store: store.record(*batches).result())
+
+    @rule(place=st.integers(0, 3), word=st.sampled_from(["", "downtime", "paused"]), at=times)
+    def hold(self, place: int, word: str, at: int) -> None:
+        known = list(self.model.open_problems())[place : place + 1]
+        held = [ProblemHold(problem.task, problem.cause, problem.opened, word, at) for problem in known]
+        self.both(lambda store: store.record(Batch(holds=held)).result())
 
     @rule(change=changes)
     def refuse(self, change: ProblemChange) -> None:
@@ -149,7 +162,10 @@ class ProblemStores(RuleBasedStateMachine):
         is_open = [problem for problem in found if problem.closed is None]
         assert len({(problem.number, problem.cause) for problem in is_open}) == len(is_open)
         listed = self.both(lambda store: list(store.open_problems()))
-        assert {(p.number, p.cause, p.opened, p.state, p.worst) for p in is_open} == set(listed)
+        assert {(p.number, p.cause, p.opened, p.state, p.worst, p.hold, p.held_since or 0) for p in is_open} == set(
+            listed
+        )
+        assert all(bool(p.hold) is (p.held_since is not None) for p in found)
         self.both(lambda store: [store.problem_notes(problem.id) for problem in found])
 
     def teardown(self) -> None:

@@ -109,7 +109,7 @@ def stop_worker(cluster: BreakableCluster, chance: random.Random) -> None:
         leaving.wait_until_stopped()
         leaving.start()
         leaving.wait_until_ready()
-        eventually(lambda: cluster.outcome(run) in ("cancelled", "lost"), "its run has ended")
+        eventually(lambda: cluster.outcome(run) in ("interrupted", "lost"), "its run has ended")
 
 
 def hold_worker(cluster: BreakableCluster, chance: random.Random) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from evenbeat.client.database import open_client
 from evenbeat.client.store_based import LocalClient
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.model import Job, Schedule, Task
 from evenbeat.node.cluster.membership import ClusterMembership
 from evenbeat.node.options import NodeOptions
@@ -42,6 +42,11 @@ class Member:
     async def stop(self) -> None:
         self.node.stop("the test is over")
         await self._life
+
+    async def die(self) -> None:
+        """Without handing anything over: its lease has to end."""
+        self._life.cancel()
+        await asyncio.gather(self._life, return_exceptions=True)
 
     @property
     def names(self) -> set[str]:

@@ -67,6 +67,10 @@ def plant(planted: dict[str, Any]) -> None:
         plant_two_minds()
     if "deaf" in planted:
         plant_deafness(planted["deaf"])
+    if "eager" in planted:
+        from notification_faults import plant_eager_delivery
+
+        plant_eager_delivery()
 
 
 if __name__ == "__main__":

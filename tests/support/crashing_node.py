@@ -95,8 +95,11 @@ class CrashingNode:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """A node, with a fault planted; when it returns it is up, or has crashed already."""
-        planted = (("crash", crash), ("store", store), ("checkpoints", checkpoints))
-        fault = {name: value for name, value in planted if value}
+        planted = {"crash": crash, "store": store, "checkpoints": checkpoints}
+        self.start_with({name: value for name, value in planted.items() if value}, environment)
+
+    def start_with(self, fault: Mapping[str, object], environment: Mapping[str, str] | None = None) -> None:
+        """The same for any faults that the launcher knows."""
         command = [
             sys.executable,
             str(_HERE / "crashing_node_launcher.py"),

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from notification_faults import plant_alert_crash, plant_eager_delivery
+
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
@@ -170,4 +172,8 @@ if __name__ == "__main__":
         plant_checkpoints(_fault["checkpoints"])
     if "crash" in _fault:
         plant_crash(_log, *_fault["crash"])
+    if "eager" in _fault:
+        plant_eager_delivery()
+    if "alert crash" in _fault:
+        plant_alert_crash(_log.write, *_fault["alert crash"])
     asyncio.run(main(_database, _file, _log))

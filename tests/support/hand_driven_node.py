@@ -5,22 +5,27 @@ No processes, no waiting: runs that are dispatched are collected, and end when a
 
 import asyncio
 import selectors
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.task_stops import tasks_to_stop
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, Entry, Instant, Outcome, Period
+from evenbeat.node.alerts.sender_process import SenderProcess
 from evenbeat.node.loop.starter import CLAIM_AHEAD
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.node.single_membership import SingleMembership
 from evenbeat.queue.contract import Queue
 from evenbeat.report.task_status import ConditionReader
+from evenbeat.store.alert_records import AlertBatch, AlertRefusals
 from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, StoreError, TaskProgress, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
+from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder
+from evenbeat.wire.replies import StopFound
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 T0 = Instant(20_000 * DAY)
@@ -85,6 +90,13 @@ class RecordingStore(MemoryStore):
             return failed
         return self._keep(*batches)
 
+    def record_alerts(self, batch: AlertBatch) -> Future[AlertRefusals]:
+        if self.is_failing:
+            failed: Future[AlertRefusals] = Future()
+            failed.set_exception(StoreError("the disk is full"))
+            return failed
+        return super().record_alerts(batch)
+
     def commit(self) -> None:
         """Keep what waits, and delay no longer."""
         self.is_slow = False
@@ -115,9 +127,46 @@ class _HandDrivenMembership(SingleMembership):
     def create_queue(self) -> Queue:
         return self._driven  # type: ignore[return-value]
 
+    def create_sender(self, on_end: Callable[[DeliveryEnd], None]) -> SenderProcess:
+        self._driven.sender = RecordingSender(on_end)
+        return self._driven.sender  # type: ignore[return-value]
+
+
+class RecordingSender:
+    """A sender that is the test: what it is ordered is collected, and ends when and how the test wants it to."""
+
+    def __init__(self, on_end: Callable[[DeliveryEnd], None]) -> None:
+        self.on_end = on_end
+        self.orders: list[DeliveryOrder] = []
+        self.under_way: list[DeliveryOrder] = []
+        self.is_started = False
+        self.problem = ""
+        self.restarts = 0
+
+    def start(self) -> None:
+        self.is_started = True
+
+    async def stop(self, grace: float) -> None:
+        """Nothing is left to end."""
+
+    def order(self, order: DeliveryOrder) -> None:
+        assert self.is_started
+        assert order.channel not in [other.channel for other in self.under_way], "one message at a time"
+        self.orders.append(order)
+        self.under_way.append(order)
+
+    def end_all(self, *, is_delivered: bool = True, may_have_arrived: bool = False, error: str = "") -> None:
+        """Whatever is being delivered has ended."""
+        ending, self.under_way = self.under_way, []
+        for order in ending:
+            end = DeliveryEnd(order.message, order.channel, is_delivered, error, may_have_arrived=may_have_arrived)
+            self.on_end(end)
+
 
 class HandDrivenNode:
     """A node, its store and its clock; and what it has dispatched."""
+
+    sender: RecordingSender
 
     def __init__(self, *, slots: int | None = None, now: Instant = T0, store: RecordingStore | None = None) -> None:
         self.store = store or RecordingStore()
@@ -127,6 +176,8 @@ class HandDrivenNode:
         self.functions: list[str | None] = []
         self.pools: Sequence[str | None] | None = None
         self.safe: list[int] = []
+        self.cancelled: list[int] = []
+        """The tokens of runs that the queue was told to end."""
         self._options = NodeOptions(max_concurrent=slots)
         self._set_by = 0
         self.clock_offset = 0
@@ -154,6 +205,9 @@ class HandDrivenNode:
         self.store.recorded.append(list(runs))
         self.dispatched += runs
         self.functions += functions or [None] * len(runs)
+
+    def cancel(self, tokens: Sequence[int] = ()) -> None:
+        self.cancelled += tokens
 
     def set_clock(self, offset: int, by: int = 0) -> None:
         self.clock_offset = offset
@@ -211,7 +265,7 @@ class HandDrivenNode:
     def add(self, name: str, *, check: bool = False, owner: str = "ana", **keys: Any) -> Entry:
         if not keys.keys() & {"command", "function", "passive"}:
             keys["command"] = ["true"]
-        if not keys.keys() & {"every", "cron", "at", "calendar"}:
+        if not keys.keys() & {"every", "cron", "at", "calendar", "after", "after_failure"}:
             keys |= {"every": "1m", "phase": "0s"}
         (entry,) = self.admin.add([task_from_table(name, keys, check=check)], owner, "ana").created
         self.node.apply_changes()
@@ -221,7 +275,7 @@ class HandDrivenNode:
         check = self.admin.find_or_raise(name).task.check
         changed = self.admin.set(name, task_from_table(new_name or name, keys, check=check), "ana")
         self.node.apply_changes()
-        return changed.changed[0]
+        return changed.changed[0] if changed.changed else self.admin.find_or_raise(new_name or name)
 
     def remove(self, *names: str) -> None:
         self.admin.remove(Filter(names=names), "ana")
@@ -233,6 +287,11 @@ class HandDrivenNode:
 
     def force(self, *names: str) -> None:
         self.node.live.force(self.admin.select_forced(names, "ana"))
+
+    def stop_runs(self, *names: str, reason: str = "") -> dict[str, StopFound]:
+        """A person stops these tasks; what was found of each."""
+        entries = tasks_to_stop(self.store, Filter(names=names), Instant(self.now))
+        return {stop.name: stop.found for stop in self.node.live.stop(entries, "ana", reason)}
 
     def periods(self, **periods: Period) -> None:
         """Set them, and let the node know."""

@@ -19,7 +19,7 @@ from nats.aio.client import Client
 from waiting import PATIENCE, eventually_async
 
 from evenbeat.core import run_lease
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.model import SECOND, Job
 from evenbeat.queue.nats import held_runs as nats_held_runs
 from evenbeat.queue.nats import nats_queue

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from waiting import PATIENCE
 
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.model import SECOND, Job
 from evenbeat.queue.local.local_queue import LocalQueue
 from evenbeat.wire.worker_frames import RunResult, RunSpec

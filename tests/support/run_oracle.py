@@ -20,7 +20,7 @@ _LONGEST: Final = 3_600 * SECOND
 _GRID, _FORCED = 0, 6
 NOT_STARTED: Final = ("dropped", "broken")
 RAN: Final = ("succeeded", "failed")
-_NOT_MADE: Final = ("lost", "cancelled")
+_NOT_MADE: Final = ("lost", "interrupted")
 _PASSED_BY: Final = "missed while stopped"
 
 

@@ -23,6 +23,11 @@ def add(a: int, b: int, *, sep: str = " ") -> str:
     return f"sum{sep}{a + b}"
 
 
+def append_line(file: str, line: str) -> None:
+    with Path(file).open("a") as log:
+        log.write(f"{line}\n")
+
+
 def greet(run: Run, greeting: str) -> None:
     run.log(greeting, run.name, run.attempt)
     run.log(run.nominal.isoformat(), run.started >= run.nominal, 0 < run.remaining() <= 10, run.expired)
@@ -32,7 +37,37 @@ def talk() -> None:
     print("printed")
     print("complained", file=sys.stderr)
     sys.stdout.buffer.write(b"\xff\n")
+    logging.getLogger("talk").debug("not said")
+    logging.getLogger("talk").info("said")
     logging.getLogger("talk").warning("logged")
+
+
+def log_as_configured() -> None:
+    logger = logging.getLogger("configured")
+    handler = logging.StreamHandler()  # as a module does when it is imported
+    handler.setFormatter(logging.Formatter("mine %(message)s"))
+    logger.addHandler(handler)
+    logger.warning("logged")
+    logger.removeHandler(handler)
+
+
+def rows() -> dict[str, list[float | None]]:
+    return {"rows": [1, 2.5, None]}
+
+
+def nothing_much() -> None: ...
+
+
+def too_much() -> list[str]:
+    return ["x" * 65536]
+
+
+def odd() -> object:
+    return object()
+
+
+def total(values: list[int], rates: dict[str, Any]) -> str:
+    return f"{sum(values)} {rates}"
 
 
 def count(run: Run) -> str:

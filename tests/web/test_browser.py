@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from browser import CHROMIUMS, BrowserTab, NodeProcess, chromium, headless_browser
+from message_receivers import HttpReceiver
 from playwright.sync_api import Browser, Page, expect
 from waiting import eventually
 
@@ -34,6 +35,12 @@ cwd = "FOLDER"
 [tasks."on demand"]
 every = "1d"
 command = ["echo", "made to order"]
+
+[tasks.talks]
+every = "1d"
+shell = true
+command = "echo step one; until test -e 'go on'; do sleep 0.1; done; echo all is copied"
+cwd = "FOLDER"
 
 [tasks."bulk {{n}}"]
 for.n = ["[1-30]"]
@@ -64,6 +71,8 @@ FILLED = {
     "/editor": ".times li",
     "/editor/web": ".editor-columns table",
     "/periods/+": ".period-open",
+    "/downtimes": ".downtimes .empty",
+    "/contacts": ".contacts :is(li, .empty)",
     "/cluster": ".partitions .cell",
 }
 """Places, and what is there once they are filled."""
@@ -75,14 +84,31 @@ passive = true
 [checks.disk]
 every = "1d"
 passive = true
+labels = { rack = "<b>7</b>", team = "web" }
 
 [tasks.backup]
 every = "1d"
+labels = { team = "ops" }
 shell = true
 command = "[ -e FOLDER/room ] || { echo 'disk full'; exit 1; }"
 """
+NOTIFIED = """
+[contacts.ops]
+webhook = "HOOK"
+email = ["ops@localhost"]
+smtp = "smtp://127.0.0.1:1"
+
+[contacts.boss]
+command = ["true"]
+
+[checks.disk]
+every = "1d"
+passive = true
+notify = ["ops", { to = "boss", after = "1d" }]
+gather = "0s"
+"""
 MANY_PROBLEMS = 10_000
-PROBLEMS = ".problems .rows > li"
+PROBLEMS = ".problems .rows > li:not(.group)"
 SHORT = """
 [checks.pulse]
 every = "1s"
@@ -147,6 +173,73 @@ def test_a_check_that_becomes_critical_is_seen_without_a_reload(tab: BrowserTab,
     shows(page, critical, "0")
     shows(page, ".problems", "Nothing to worry about")
     assert page.evaluate("window.stillHere") is True
+
+
+def test_tasks_behind_a_check_that_fails_are_unreachable(browser: Browser, tmp_path: Path) -> None:
+    quiet = '[checks.gw]\nevery = "1d"\npassive = true\n[checks.shop]\nevery = "1d"\npassive = true\ndepends = ["gw"]\n'
+    with NodeProcess(tmp_path, quiet) as node:
+        submit(node, "shop", 2, "no answer")
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/tasks/shop")
+        shows(page, ".task-head", "CRITICAL")
+        is_gone(page, ".task-head button:has-text('Run now')")  # it has nothing to run
+        is_gone(page, ".remark-unreachable")
+        is_live(page)
+        submit(node, "gw", 2, "down")
+        shows(page, ".task-head .remark-unreachable", "unreachable")
+        shows(page, ".why", "'gw' is CRITICAL")
+        page.get_by_text("Unreachable through").locator("xpath=..").locator("a").first.click()
+        shows(page, ".task-head h1", "gw")
+        tab.go("/now")
+        expect(page.locator(PROBLEMS, has_text="shop").locator(".remark")).to_have_text("unreachable", timeout=60_000)
+        tab.go("/tasks?state=unreachable")
+        shows(page, ".total", "1 task")
+        submit(node, "gw", 0, "up")
+        shows(page, ".empty", "No task fits this filter")
+        tab.close()
+    assert tab.complaints == []
+
+
+def test_what_a_task_depends_on_is_edited(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/editor/bulk%201")
+    page.get_by_label("Depends on", exact=True).fill("wbe")
+    shows(page, "#error-depends", "there is no check 'wbe', did you mean 'web'?")
+    page.get_by_label("Depends on", exact=True).fill("web")
+    page.get_by_label("If unreachable").select_option(label="it does not run")
+    expect(page.get_by_role("button", name="Save")).to_be_enabled(timeout=60_000)
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".task-head", "bulk 1")
+    found = node.task("bulk 1")["task"]
+    assert (found["depends"], found["when_unreachable"]) == (["web"], "skip")
+    shows(page, ".readable", "when_unreachable")
+    tab.go("/editor/bulk%201")
+    expect(page.get_by_label("Depends on", exact=True)).to_have_value("web", timeout=60_000)
+    page.get_by_label("Depends on", exact=True).fill("")
+    expect(page.get_by_label("If unreachable")).to_be_hidden(timeout=60_000)
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".task-head", "bulk 1")
+    eventually(lambda: not node.task("bulk 1")["task"].keys() & {"depends", "when_unreachable"})
+
+
+def test_whom_a_task_notifies_is_edited(tab: BrowserTab, node: NodeProcess) -> None:
+    for name in ("ops", "the boss"):
+        node.ask("PUT", f"/v1/contacts/{name.replace(' ', '%20')}", {"email": ["ops@example.org"]})
+    page = tab.go("/editor/bulk%202")
+    page.get_by_label("Notify", exact=True).fill("opps")
+    shows(page, "#error-notify", "there is no contact 'opps', did you mean 'ops'?")
+    page.get_by_label("Notify", exact=True).fill("ops\nthe boss after 30m")
+    page.get_by_label("Remind").fill("4h")
+    expect(page.get_by_role("button", name="Save")).to_be_enabled(timeout=60_000)
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".task-head", "bulk 2")
+    found = node.task("bulk 2")["task"]
+    assert (found["notify"], found["repeat"]) == (["ops", {"to": "the boss", "after": "30m"}], "4h")
+    tab.go("/editor/bulk%202")
+    expect(page.get_by_label("Notify", exact=True)).to_have_value("ops\nthe boss after 30m", timeout=60_000)
+    page.get_by_label("Notify", exact=True).fill("")
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".task-head", "bulk 2")
+    eventually(lambda: not node.task("bulk 2")["task"].keys() & {"notify", "repeat"})
 
 
 @pytest.fixture
@@ -218,14 +311,32 @@ def test_problems_are_acknowledged_at_once_and_go_when_they_are_over(browser: Br
     (watched.folder / "room").touch()
     page.get_by_label("Select all problems that are shown").click()
     page.get_by_role("toolbar").get_by_role("button", name="Run now").click()
-    page.get_by_role("dialog").get_by_role("button", name="Run now (2)").click()
-    expect(page.locator("#toasts")).to_contain_text(
-        "1 task requested to run", timeout=60_000
-    )  # the other has no command
+    page.get_by_role("dialog").get_by_role("button", name="Run now (1)").click()  # the other has no command
+    expect(page.locator("#toasts")).to_contain_text("1 task requested to run", timeout=60_000)
     expect(page.locator(PROBLEMS)).to_have_count(1, timeout=60_000)
     submit(watched, "<b>mail</b>", 0, "quick")
     shows(page, ".problems .empty", "Nothing to worry about")
     assert page.evaluate("window.stillHere") is True
+    tab.close()
+    assert tab.complaints == []
+
+
+def test_problems_are_grouped_by_a_label(browser: Browser, watched: NodeProcess) -> None:
+    tab = BrowserTab(browser, watched.url, watched.token)
+    page = tab.go("/now")
+    expect(page.locator(PROBLEMS)).to_have_count(3, timeout=60_000)
+    page.get_by_label("Group by label").select_option(label="by team")
+    expect(page.locator(".problems .group")).to_have_text(
+        ["ops1 problem", "web1 problem", "no team1 problem"], timeout=60_000
+    )
+    page.get_by_label("Group by label").select_option(label="by rack")
+    expect(page.locator(".problems .group")).to_have_text(["<b>7</b>1 problem", "no rack2 problems"], timeout=60_000)
+    page.get_by_label("Select all problems that are shown").click()
+    shows(page, ".problems .chosen-count", "3 selected")
+    page.set_viewport_size({"width": 375, "height": 812})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    page.get_by_label("Group by label").select_option(label="newest first")
+    is_gone(page, ".problems .group")
     tab.close()
     assert tab.complaints == []
 
@@ -267,6 +378,97 @@ def test_ten_thousand_problems_are_listed_and_acknowledged_without_a_frozen_page
     assert tab.complaints == []
 
 
+def test_a_downtime_is_set_for_a_problem_and_for_tasks_and_ended(browser: Browser, watched: NodeProcess) -> None:
+    tab = BrowserTab(browser, watched.url, watched.token)
+    page = tab.go("/now")
+    row = page.locator(PROBLEMS, has_text="no answer")
+    row.get_by_role("button", name="Downtime").click()
+    page.get_by_label("Lasts").select_option(label="4 hours")
+    page.get_by_label("Reason").fill("<b>new disk</b>")
+    page.get_by_role("dialog").get_by_role("button", name="Set downtime").click()
+    shows(page, f"{PROBLEMS}:has-text('no answer')", "in downtime")
+    (downtime,) = watched.ask("GET", "/v1/downtimes")["downtimes"]
+    assert (downtime["names"], downtime["comment"], downtime["active"]) == (["disk"], "<b>new disk</b>", True)
+    row.locator("a.task-name").click()
+    shows(page, ".task-downtimes", "<b>new disk</b>")
+    shows(page, ".why", f"it is in downtime {downtime['id']}")
+    page.locator(".task-downtimes").get_by_role("button", name="End").click()
+    page.get_by_role("dialog").get_by_role("button", name="End").click()
+    is_gone(page, ".task-downtimes p")
+    tab.go("/tasks")
+    page.get_by_label("Select disk").check()
+    page.get_by_label("Select backup").check()
+    page.get_by_role("toolbar").get_by_role("button", name="Downtime").click()
+    page.get_by_label("Also for the tasks that depend on these").uncheck()
+    page.get_by_role("dialog").get_by_role("button", name="Set downtime").click()
+    shows(page, ".task-row:has-text('backup')", "in downtime")
+    page.get_by_label("State").select_option(label="in downtime")
+    shows(page, ".total", "2 tasks")
+    tab.go("/downtimes")
+    shows(page, ".downtimes .rows", "disk, backup, without dependents")
+    page.set_viewport_size({"width": 375, "height": 812})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    page.get_by_role("button", name="New downtime").click()
+    page.get_by_label("Names, with * and ?").fill("d*")
+    page.get_by_label("Begins").fill("2150-01-01T08:00")
+    page.get_by_role("dialog").get_by_role("button", name="Set downtime").click()
+    shows(page, ".downtimes .rows li:nth-child(2)", "to come")
+    for left in (1, 0):
+        page.locator(".downtimes .rows li").first.get_by_role("button", name="End").click()
+        page.get_by_role("dialog").get_by_role("button", name="End").click()
+        expect(page.locator(".downtimes .rows li")).to_have_count(left, timeout=60_000)
+    page.get_by_label("also those that are over").check()
+    expect(page.locator(".downtimes .rows li")).to_have_count(2, timeout=60_000)
+    is_gone(page, "main b")
+    tab.close()
+    assert tab.complaints == []
+
+
+def test_who_was_notified_is_seen_with_the_problem_and_whether_contacts_are_reached(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with HttpReceiver() as receiver, NodeProcess(tmp_path, NOTIFIED.replace("HOOK", receiver.url())) as node:
+        submit(node, "disk", 2, "<b>no answer</b>")
+        receiver.wait_for(1)
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/tasks/disk")
+        notes = ".task-problem .notes"
+        shows(page, notes, "ops was told of the problem, by webhook http://127.0.0.1, delivered")
+        shows(page, ".why", "boss is told in 23 h")
+        page.get_by_role("button", name="Acknowledge").click()
+        page.get_by_label("Comment").fill("<b>on it</b>")
+        page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+        shows(page, notes, "<b>on it</b>")
+        shows(page, notes, "ops was told of the acknowledgement, by webhook")
+        found = page.locator(f"{notes} li").all_inner_texts()
+        words = ("opened", "told of the problem", "acknowledged", "of the acknowledgement, by webhook")
+        places = [next(i for i, text in enumerate(found) if word in text) for word in words]
+        assert places == sorted(places), found
+        shows(page, ".why", "boss is not told now")
+        tab.go("/contacts")
+        shows(page, ".contacts .rows", "webhook http://127.0.0.1")
+        shows(page, ".contact-places li:has-text('email ops@localhost') .badge", "failing")
+        shows(page, ".messages .rows", "delivered")
+        page.locator(".contacts .rows > li", has_text="email").get_by_role("button", name="Send a test").click()
+        outcome = page.get_by_role("dialog").locator("li")
+        expect(outcome.filter(has_text="webhook").locator(".badge")).to_have_text("delivered", timeout=60_000)
+        expect(outcome.filter(has_text="email").locator(".badge")).to_have_text("not delivered", timeout=60_000)
+        assert any(request.document.get("test") for request in receiver.requests)
+        page.get_by_role("dialog").get_by_role("button", name="Close").click()
+        submit(node, "disk", 0, "fine")
+        tab.go("/tasks/disk")
+        page.locator(".last-problem summary").click()
+        shows(page, ".last-problem", "ops was told that it is over, by webhook http://127.0.0.1, delivered")
+        page.set_viewport_size({"width": 375, "height": 812})
+        for place, what in (("/tasks/disk", ".last-problem summary"), ("/contacts", ".contacts .row-buttons button")):
+            tab.go(place)
+            expect(page.locator(what).first).to_be_visible(timeout=60_000)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 375, place
+        is_gone(page, "main b")
+        tab.close()
+        assert tab.complaints == []
+
+
 def test_slots_can_be_changed_and_reset(tab: BrowserTab) -> None:
     page = tab.go("/now")
     page.locator("[data-do=capacity]").click()
@@ -296,6 +498,35 @@ def test_a_task_can_be_run_now(tab: BrowserTab) -> None:
     page.get_by_role("button", name="Run now").click()
     shows(page, ".plugin", "made to order")
     shows(page, ".table tbody", "forced")
+
+
+def test_the_output_of_a_run_grows_while_the_run_writes_it(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/tasks/talks")
+    page.get_by_role("button", name="Run now").click()
+    shows(page, ".output h2", "Output of the run under way")
+    shows(page, ".plugin", "step one")
+    (node.folder / "go on").touch()
+    shows(page, ".plugin", "all is copied")
+    shows(page, ".output h2", "Output of the last run")
+    path = page.get_by_role("link", name="Download").get_attribute("href")
+    assert page.request.get(f"{node.url}{path}").text() == "step one\nall is copied\n"
+
+
+def test_a_run_is_stopped_where_it_is_seen(tab: BrowserTab, node: NodeProcess) -> None:
+    node.ask("POST", "/v1/tasks", {"name": "endless", "every": "1d", "command": ["sleep", "600"]})
+    node.ask("POST", "/v1/tasks/endless/run")
+    page = tab.go("/now")
+    page.get_by_role("button", name="Stop endless").click()
+    page.get_by_label("Reason").fill("wrong database")
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    shows(page, ".toast", "The run ends now")
+    page = tab.go("/tasks/endless")
+    shows(page, ".plugin", "wrong database")
+    shows(page, ".table tbody", "cancelled")
+    page.get_by_role("button", name="Run now").click()
+    page.get_by_role("button", name="Stop run").click()
+    page.keyboard.press("Enter")
+    shows(page, ".table tbody tr:nth-child(2)", "cancelled")
 
 
 def test_many_tasks_are_paused_and_resumed_at_once(tab: BrowserTab, node: NodeProcess) -> None:
@@ -358,15 +589,118 @@ def test_a_new_task_is_made_by_keyboard_and_refused_at_its_field(tab: BrowserTab
     page.get_by_label("Name").fill("report")
     page.get_by_label("Interval").fill("7m")
     shows(page, ".editor-columns", "Every 7m")
+    shows(page, ".editor-columns", "Enter what runs.")
+    expect(page.get_by_role("button", name="Create")).to_be_disabled()
+    page.get_by_label("Command").fill("echo\nhello there")
+    is_gone(page, ".editor-columns :text('Enter what runs.')")
+    expect(page.get_by_role("button", name="Create")).to_be_enabled(timeout=60_000)
     page.get_by_label("Interval").press("Enter")
     shows(page, "#toasts", "report")
     assert node.task("report")["schedule"].startswith("cron")
     page.get_by_label("Name").fill("made here")
-    page.get_by_label("Command").fill("echo\nhello there")
     shows(page, ".editor-columns", "Peak per second")
     page.get_by_label("Interval").press("Enter")
     shows(page, ".task-head", "made here")
     assert node.task("made here")["task"]["command"] == ["echo", "hello there"]
+
+
+CHECKS = (("asleep", "1d"), ("calm", "2d"), ("worried", "1d"), ("zonked", "1d"))
+RICH: dict[str, Any] = {
+    "every": "10m",
+    "period": "night",
+    "start_at": "2099-01-01T00:00:00+00:00",
+    "function": "os:getcwd",
+    "args": ["a b", 5, "5", True],
+    "kwargs": {"to": "board", "n": 2.5, "is": True, "text": "true"},
+    "env": {"LANG": "C", "EQUATION": "a=b"},
+    "cwd": "/tmp",
+    "timebox": "50%",
+    "longer_than": "2h",
+    "tolerance": "1m",
+    "missed": "all",
+    "catch_up": "2h",
+    "backlog": "each",
+    "priority": -7,
+    "weight": 2.5,
+    "pool": "berlin",
+    "enabled": False,
+    "attempts": 5,
+    "retry": "20s",
+    "grace": "3m",
+    "depends": ["web"],
+    "when_unreachable": "skip",
+    "notify": ["night shift", {"to": "boss", "after": "30m"}],
+    "repeat": "4h",
+    "gather": "1m",
+    "labels": {"team": "web"},
+}
+
+
+def test_the_editor_changes_nothing_that_was_not_touched(tab: BrowserTab, node: NodeProcess) -> None:
+    for contact in ("night%20shift", "boss"):
+        node.ask("PUT", f"/v1/contacts/{contact}", {"email": ["ops@example.org"]})
+    node.ask("PUT", "/v1/periods/night", {"ranges": ["22:00-06:00"]})
+    cron = {"cron": "H H 1-7 * 1", "days": "and", "hash": "jenkins", "second": 5, "zone": "Europe/Paris"}
+    tasks = {
+        "rich": RICH | {"check": True},
+        "cronned": {**cron, "command": ["echo", "two\nlines", "x"]},
+        "spread": {"every": "1h", "spread": "aligned", "shell": True, "command": "echo $HOME"},
+        "phased": {"every": "1h", "phase": "90s", "command": ["true"]},
+        "later": {"at": "2099-01-01T00:00:00+00:00", "command": ["true"]},
+    }
+    page = tab.page
+    for name, keys in tasks.items():
+        before = node.ask("POST", "/v1/tasks", {"name": name, **keys})["task"]
+        tab.go(f"/editor/{name}")
+        expect(page.get_by_label("Labels")).to_have_value("team=web" if name == "rich" else "", timeout=60_000)
+        page.get_by_label("Labels").fill("edited=yes")
+        expect(page.get_by_role("button", name="Save")).to_be_enabled(timeout=60_000)
+        page.get_by_role("button", name="Save").click()
+        shows(page, ".task-head", name)
+        assert node.task(name)["task"] == {**before, "labels": {"edited": "yes"}}
+
+
+def test_what_is_entered_in_the_editor_is_what_the_keys_are(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/editor?name=typed")
+    page.get_by_label("What", exact=True).select_option("function")
+    page.get_by_label("Function").fill("os:getcwd")
+    page.get_by_label("Arguments").fill('a b\n5\n"5"')
+    page.get_by_label("By keyword").fill("to=board\nn=2.5\nall=true")
+    page.get_by_text("Times in detail").click()
+    page.get_by_label("Spread").select_option("aligned")
+    page.get_by_label("Enabled").select_option("false")
+    page.get_by_text("Runs in detail").click()
+    page.get_by_label("Priority").fill("high")
+    shows(page, "#error-priority", "Expected `int`")
+    page.get_by_label("Priority").fill("3")
+    page.get_by_label("After a stop").select_option("all")
+    page.get_by_label("Back for").fill("2h")
+    page.get_by_label("Environment").fill("EQUATION=a=b")
+    is_gone(page, ".field-error:visible")
+    expect(page.get_by_role("button", name="Create")).to_be_enabled(timeout=60_000)
+    page.get_by_role("button", name="Create").click()
+    shows(page, ".task-head", "typed")
+    assert node.task("typed")["task"] == {
+        "every": "5m",
+        "spread": "aligned",
+        "function": "os:getcwd",
+        "args": ["a b", 5, "5"],
+        "kwargs": {"to": "board", "n": 2.5, "all": True},
+        "enabled": False,
+        "priority": 3,
+        "missed": "all",
+        "catch_up": "2h",
+        "env": {"EQUATION": "a=b"},
+    }
+    tab.go("/editor/typed")
+    expect(page.get_by_label("Priority")).to_have_value("3", timeout=60_000)
+    page.get_by_label("When", exact=True).select_option("at")
+    page.get_by_label("At", exact=True).fill("2099-01-01T00:00")
+    expect(page.get_by_label("Spread")).to_be_hidden()
+    expect(page.get_by_role("button", name="Save")).to_be_enabled(timeout=60_000)
+    page.get_by_role("button", name="Save").click()
+    shows(page, ".task-head", "typed")
+    assert not node.task("typed")["task"].keys() & {"every", "spread", "phase"}
 
 
 def test_script_in_names_and_output_stays_text(tab: BrowserTab) -> None:
@@ -407,7 +741,6 @@ def test_who_leaves_in_the_middle_of_an_answer_gets_none(tab: BrowserTab) -> Non
 
 def test_a_period_is_made_looked_at_and_deleted(tab: BrowserTab, node: NodeProcess) -> None:
     page = tab.go("/periods")
-    shows(page, ".view-periods", "There are no periods")
     page.get_by_role("link", name="New period").click()
     page.get_by_label("Name").fill("office")
     page.get_by_label("Ranges").fill("monday-friday 09:00-17:00\nmonday-friday 25:00")
@@ -418,12 +751,13 @@ def test_a_period_is_made_looked_at_and_deleted(tab: BrowserTab, node: NodeProce
     shows(page, "h1", "office")
     assert node.ask("GET", "/v1/periods/office")["ranges"] == ["monday-friday 09:00-17:00"]
     tab.go("/periods")
-    expect(page.locator(".period-list .period-open")).to_have_count(5, timeout=60_000)
-    page.get_by_role("link", name="office").click()
+    page.get_by_role("link", name="office").click(timeout=60_000)
     expect(page.get_by_label("Ranges")).to_have_value("monday-friday 09:00-17:00", timeout=60_000)
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    shows(page, ".view-periods", "There are no periods")
+    expect(page.get_by_role("link", name="New period")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("link", name="office")).to_have_count(0, timeout=60_000)
+    assert "office" not in {period["name"] for period in node.ask("GET", "/v1/periods")["periods"]}
 
 
 def test_who_makes_a_peak_is_told_by_keyboard(tab: BrowserTab) -> None:
@@ -437,6 +771,51 @@ def test_who_makes_a_peak_is_told_by_keyboard(tab: BrowserTab) -> None:
     shows(page, "h1", "web")
 
 
+def test_the_timetable_has_whole_hours_and_says_what_its_colours_mean(tab: BrowserTab) -> None:
+    page = tab.go("/timetable")
+    legends = page.locator(".heat-legend")
+    expect(legends.first).to_contain_text("starts per second", timeout=60_000)
+    expect(legends.nth(1)).to_contain_text("starts per minute")
+    assert legends.first.locator(".heat-swatch").count() >= 2
+    page.locator("canvas").nth(1).focus()
+    tips = []
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+        tips.append(page.locator(".tip:visible").inner_text())
+    (hour, minute, _), (later, same, _) = (tip.split(": ")[0].split(" ")[-1].split(":") for tip in tips)
+    assert (int(later) - int(hour)) % 24 == 1, "a row is an hour"
+    assert same == minute
+
+
+def test_tasks_are_in_order_of_their_problems_names_or_times(browser: Browser, tmp_path: Path) -> None:
+    checks = "".join(f'[checks.{name}]\npassive = true\nevery = "{every}"\n' for name, every in CHECKS)
+    with NodeProcess(tmp_path, checks + '[tasks.soon]\nevery = "30s"\ncommand = ["true"]\n') as node:
+        for name, status in (("calm", 0), ("worried", 1), ("zonked", 2)):
+            submit(node, name, status, "so it is")
+        tab = BrowserTab(browser, node.url, node.token)
+        page = tab.go("/tasks")
+        names = page.locator(".task-row .task-name")
+
+        def shown() -> list[str]:
+            rows = page.locator(".space .task-row").all()
+            rows.sort(key=lambda row: int(row.get_attribute("aria-rowindex") or 0))
+            return [row.locator(".task-name").inner_text() for row in rows]
+
+        expect(names).to_have_count(5, timeout=60_000)
+        eventually(lambda: shown() == ["zonked", "worried", "asleep", "calm", "soon"])
+        page.get_by_role("columnheader", name="Name").get_by_role("button").click()
+        eventually(lambda: shown() == ["asleep", "calm", "soon", "worried", "zonked"])
+        assert page.url.endswith("order=name")
+        page.get_by_label("Order").select_option(label="next run first")
+        eventually(lambda: shown()[0] == "soon")
+        expect(page.get_by_role("columnheader", name="Next")).to_have_attribute("aria-sort", "ascending")
+        page.get_by_label("Order").select_option("problems")
+        submit(node, "calm", 2, "no more")
+        eventually(lambda: shown()[:3] == ["calm", "zonked", "worried"])
+        tab.close()
+    assert tab.complaints == []
+
+
 def test_nothing_is_wider_than_a_telephone(tab: BrowserTab) -> None:
     page = tab.page
     page.set_viewport_size({"width": 375, "height": 812})
@@ -447,16 +826,29 @@ def test_nothing_is_wider_than_a_telephone(tab: BrowserTab) -> None:
 
 
 def test_a_node_that_is_alone_is_shown_and_how_it_could_grow(tab: BrowserTab) -> None:
-    page = tab.go("/now")
-    is_live(page)
-    page.keyboard.press("g")
-    page.keyboard.press("c")
+    page = tab.go("/cluster")
     shows(page, ".summary", "1 node")
     shows(page, ".nodes tbody", "needs none")
     shows(page, ".pools tbody", "default")
     shows(page, ".grow", "evenbeat scheduler")
     expect(page.locator(".partitions .cell")).to_have_count(256, timeout=60_000)
     is_gone(page, ".notices li")
+
+
+def test_the_cluster_is_offered_only_where_there_is_one(tab: BrowserTab, node: NodeProcess) -> None:
+    page = tab.go("/now")
+    place = page.locator(".places a[data-place=cluster]")
+    expect(place).to_be_hidden(timeout=60_000)
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    page.keyboard.press("?")
+    shows(page, "dialog", "Timetable")
+    expect(page.locator("dialog")).not_to_contain_text("Cluster")
+    assert page.url.endswith("/now")
+    document = _cluster(node.ask("GET", "/v1/cluster")) | {"is_single": False}
+    page.route("**/v1/cluster", lambda route: route.fulfill(json=document))
+    page.reload()
+    expect(place).to_be_visible(timeout=60_000)
 
 
 def test_a_cluster_is_shown_with_what_is_wrong_with_it(tab: BrowserTab, node: NodeProcess) -> None:
@@ -495,6 +887,8 @@ def test_a_cluster_is_shown_with_what_is_wrong_with_it(tab: BrowserTab, node: No
 def test_a_pool_is_chosen_in_the_editor_and_shown(tab: BrowserTab, node: NodeProcess) -> None:
     page = tab.go("/editor")
     page.get_by_label("Name").fill("elsewhere")
+    page.get_by_label("Command").fill("true")
+    page.get_by_text("Runs in detail").click()
     page.get_by_label("Pool").fill("berlin")
     shows(page, ".editor-columns", "Peak per second")
     page.get_by_label("Pool").press("Enter")
@@ -526,6 +920,28 @@ def test_a_passive_check_keeps_what_it_runs_in_the_editor(tab: BrowserTab, node:
     }
 
 
+def test_the_heartbeat_of_a_passive_check_is_made_tested_and_removed(tab: BrowserTab, node: NodeProcess) -> None:
+    node.ask("POST", "/v1/tasks", {"name": "beaten", "passive": True, "every": "1h"})
+    page = tab.go("/tasks/beaten")
+    expect(page.get_by_role("button", name="Heartbeat")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("button", name="Run now")).to_have_count(0)
+    page.get_by_role("button", name="Heartbeat").click()
+    page.get_by_role("dialog").get_by_role("button", name="Make it").click()
+    url = page.get_by_label("URL", exact=True)
+    expect(url).to_have_value(re.compile(r"^http://.*/v1/beat/evb_beat_[\w-]{32}$"), timeout=60_000)
+    expect(page.get_by_label("At the end of a script")).to_have_value(re.compile(r"/evb_beat_[\w-]{32}/\$\?$"))
+    page.get_by_role("dialog").get_by_role("button", name="Test").click()
+    shows(page, "#toasts", "It arrived")
+    (run,) = node.ask("GET", "/v1/tasks/beaten/history?limit=5")["runs"]
+    assert (run["kind"], run["output"], run["state"]) == ("log", "a test from the page", None)
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    shows(page, ".history", "a test from the page")
+    shows(page, ".history", "logged")
+    tab.go("/tasks/web")
+    expect(page.get_by_role("button", name="Run now")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("button", name="Heartbeat")).to_have_count(0)
+
+
 def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SHORT) as node:
         tab = BrowserTab(browser, node.url, node.token)
@@ -543,6 +959,9 @@ def test_a_page_finds_the_node_again_when_it_is_back(browser: Browser, tmp_path:
         shows(page, ".latest .rows", "changed")
         shows(page, ".latest .rows", "pulse")
         assert page.evaluate("window.stillHere") is True
+        tab.go("/tasks/pulse")
+        shows(page, ".warnings", "it is paused, so it does not run")
+        is_gone(page, "text=It is never due again")
         tab.close()
     assert tab.complaints == []
 

@@ -122,7 +122,11 @@ def test_a_refusal_begins_with_the_field_of_the_schedule(schedule: Schedule, mes
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "schedule: a schedule has exactly one of every, cron, calendar, at; found none of them"),
+        (
+            {},
+            "schedule: a schedule has exactly one of every, cron, calendar, at, after, after_failure; "
+            "found none of them",
+        ),
         ({"every": MINUTE, "cron": "@daily"}, "found every and cron"),
         ({"calendar": "daily", "at": "2026-12-01"}, "found calendar and at"),
         ({"every": SECOND - 1}, "every: 0.999999 s is out of range, accepted: 1s to 3653d"),

@@ -1,5 +1,6 @@
 """Who may define commands, according to the store: `[node] commands` of files, and the files named at `up`."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -65,7 +66,7 @@ def check_files_are_authorised(store: Store, files: Sequence[Path], *, at_up: bo
             known = ", ".join(sorted(owner.removeprefix("file:") for owner in named)) or "none"
             raise Forbidden(
                 f'{path}: with commands = "files" only the files named at `evenbeat up` are applied, which are: '
-                f"{known}; `evenbeat up {path}` names this one"
+                f"{known}; `evenbeat up {shlex.quote(str(path))}` names this one"
             )
         check_trusted_file(path)
 
@@ -83,4 +84,4 @@ def blocked_advice(owner: str) -> str:
     file = file_of_owner(owner) if is_file_owner(owner) else None
     if file is None:
         return f"it is of {owner}; write it into a file that is named at `evenbeat up`"
-    return f"its file was not named when the node was started; `evenbeat up {file}` names it"
+    return f"its file was not named when the node was started; `evenbeat up {shlex.quote(str(file))}` names it"

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evenbeat.admin.command_permission import refuse_forged_owner
+from evenbeat.admin.contact_changes import change_contacts
+from evenbeat.admin.downtimes import change_downtimes
 from evenbeat.admin.file_owner import owning_files
 from evenbeat.admin.page_sessions import end_session, start_session
 from evenbeat.admin.sign_in_links import create_sign_in_link, use_sign_in_link
@@ -13,18 +15,22 @@ from evenbeat.model import Entry
 from evenbeat.wire.replies import AffectedTasks, ChangeResult, Names, Reply
 from evenbeat.wire.requests import (
     MAX_NAMES_IN_REPLY,
+    AddDowntime,
     AddTasks,
     AddToken,
     ApplyConfigs,
     ApplyFiles,
     ChangeRequest,
     CreateSignInLink,
+    EndDowntime,
     EndPageSession,
     PauseTasks,
     RecordSignIn,
+    RemoveContact,
     RemovePeriod,
     RemoveTasks,
     RemoveToken,
+    SetContact,
     SetLimit,
     SetPeriods,
     SetSlots,
@@ -32,6 +38,10 @@ from evenbeat.wire.requests import (
     SignInRequest,
     StartPageSession,
     UseSignInLink,
+)
+
+_SettingsChange = (
+    SetPeriods | RemovePeriod | SetContact | RemoveContact | AddDowntime | EndDowntime | SetSlots | SetLimit
 )
 
 
@@ -45,16 +55,8 @@ def perform_change(admin: TaskAdmin, change: ChangeRequest, files: Sequence[Path
             return admin.set(name, task, who, version)
         case RemoveTasks(only, who):
             return admin.remove(only, who)
-        case PauseTasks(only, paused, who):
-            return admin.pause(only, who, paused=paused)
-        case SetPeriods(periods, who, owner):
-            return admin.set_periods(periods, owner, who)
-        case RemovePeriod(name, who):
-            return admin.remove_period(name, who)
-        case SetSlots(most, who):
-            return admin.set_slots(most, who)
-        case SetLimit(name, most, who):
-            return admin.set_limit(name, most, who)
+        case PauseTasks(only, paused, who, until=until, reason=reason):
+            return admin.pause(only, who, paused=paused, until=until, reason=reason)
         case AddToken(id_, token, who):
             add_token(admin, id_, token, who)
             return ChangeResult()
@@ -65,12 +67,30 @@ def perform_change(admin: TaskAdmin, change: ChangeRequest, files: Sequence[Path
             return admin.apply([Path(file) for file in named] or files, who, anew=anew)
         case ApplyConfigs(configs, who):
             return admin.apply_configs(configs, who)
+    return _perform_settings_change(admin, change)
+
+
+def _perform_settings_change(admin: TaskAdmin, change: _SettingsChange) -> ChangeResult:
+    """Change what tasks refer to, or how many run at the same time."""
+    match change:
+        case SetPeriods(periods, who, owner):
+            return admin.set_periods(periods, owner, who)
+        case RemovePeriod(name, who):
+            return admin.remove_period(name, who)
+        case SetContact() | RemoveContact():
+            return change_contacts(admin, change)
+        case AddDowntime() | EndDowntime():
+            return change_downtimes(admin, change)
+        case SetSlots(most, who):
+            return admin.set_slots(most, who)
+        case SetLimit(name, most, who):
+            return admin.set_limit(name, most, who)
 
 
 def _owners_in(change: ChangeRequest) -> Iterable[str]:
-    """The owners that the caller names for new tasks or periods."""
+    """The owners that the caller names for new tasks, periods or contacts."""
     match change:
-        case AddTasks(owner=owner) | SetPeriods(owner=owner):
+        case AddTasks(owner=owner) | SetPeriods(owner=owner) | SetContact(owner=owner):
             return (owner,)
         case ApplyConfigs(configs):
             return configs

@@ -1,14 +1,12 @@
 """What people do with problems: acknowledge them, take that back, comment. Each is in the audit of its task."""
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
 
 from evenbeat.admin.task_admin import TaskAdmin
-from evenbeat.core.scope import Scope
+from evenbeat.admin.task_names import require_tasks
 from evenbeat.load.safe_text import lines_error
 from evenbeat.model import Acknowledgement, Instant, Invalid
 from evenbeat.report.task_status import ConditionReader
@@ -25,11 +23,8 @@ COMMENTED: Final = "commented"
 """Actions in the audit."""
 _DETAIL_LENGTH: Final = 200
 """Characters of a comment that the audit keeps; the problem keeps all of it."""
-_NAMES_SEARCHED: Final = 1_000
-"""Names among which one is suggested for a misspelled name."""
 _LINES_AT_ONCE: Final = 1_000
 """Lines of the audit that are written in one transaction: what a node records meanwhile waits for it."""
-_WILDCARDS: Final = ("*", "?")
 
 
 def perform_problem_request(admin: TaskAdmin, request: ProblemRequest) -> Reply:
@@ -92,7 +87,7 @@ def _check_text(text: str, place: str) -> None:
 
 def _selected(admin: TaskAdmin, only: Filter, ids: Sequence[int]) -> list[ProblemRecord]:
     """The open problems of these tasks; or those with these ids, open or closed, all of which must exist."""
-    _require_tasks(admin, only)
+    require_tasks(admin.store, only)
     wanted = ProblemFilter(replace(only, state=None), is_open=None if ids else True, ids=tuple(ids))
     found = admin.store.problems(wanted)
     if missing := set(ids).difference(problem.id for problem in found):
@@ -101,20 +96,6 @@ def _selected(admin: TaskAdmin, only: Filter, ids: Sequence[int]) -> list[Proble
         tasks = {entry.number for entry in ConditionReader(admin.store, admin.now()).entries(only)}
         found = [problem for problem in found if problem.number in tasks]
     return found
-
-
-def _require_tasks(admin: TaskAdmin, only: Filter) -> None:
-    """Every name that is no pattern must be that of a task, of this owner and with these labels if they are given."""
-    scope = Scope(only.owner, only.labels)
-    for name in only.names:
-        if not name or any(sign in name for sign in _WILDCARDS):
-            continue
-        entry = admin.store.find(name)
-        if entry is None or not scope.contains(entry.owner, entry.task.labels):
-            among = admin.store.entries(Filter(owner=only.owner, labels=only.labels, most=_NAMES_SEARCHED))
-            like = get_close_matches(name, (known.task.name for known in islice(among, _NAMES_SEARCHED)), n=1)
-            limits = f" with {scope}" if str(scope) else ""
-            raise NotFound(f"there is no task {name!r}{limits}{f'; did you mean {like[0]!r}?' if like else ''}")
 
 
 def _nothing_open(only: Filter, ids: Sequence[int]) -> str:

@@ -24,33 +24,54 @@ from evenbeat.admin.command_permission import (
     check_may_define,
     permission_of,
 )
+from evenbeat.admin.contacts import CONTACTS_PREFIX, check_may_define_contact
 from evenbeat.admin.cross_check import (
     LIMITS_PREFIX,
     NODE_PREFIX,
+    UnchangedTasks,
     check_configs,
+    check_not_depended_on,
     check_references,
     check_unused,
     node_settings_by_owner,
+    shared_names,
 )
 from evenbeat.admin.file_owner import file_owner_of
+from evenbeat.admin.own_job import check_arguments
 from evenbeat.admin.owner_settings import OwnerSettings
 from evenbeat.admin.passive_settings import forget_removed_tasks
 from evenbeat.core.permission import has_runnable_job, is_blocked
 from evenbeat.core.placement import PhasePlacement, keep_phase
+from evenbeat.core.references import SharedNames
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config, NodeSettings, ParsedFile
 from evenbeat.load.files import load_file, load_parsed_file
 from evenbeat.load.one_off import past_at_error, require_future_at
 from evenbeat.load.pause_gc import without_garbage_collection
-from evenbeat.load.safe_text import name_error, text_error
-from evenbeat.model import CommandSource, Entry, Instant, Invalid, Period, Task
+from evenbeat.load.safe_text import lines_error, name_error, text_error
+from evenbeat.model import (
+    MAX_PAUSE,
+    TEXT_LIMIT,
+    CommandSource,
+    Contact,
+    Downtime,
+    Entry,
+    Instant,
+    Invalid,
+    Period,
+    Task,
+    TaskPause,
+)
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Change, Conflict, FieldChange, Filter, Store
 from evenbeat.when.period import compile_periods
 from evenbeat.wire.replies import ChangeResult, Forbidden
+from evenbeat.wire.requests import RunArguments
 
 _FILE_DIGEST_PREFIX: Final = "digest:"
+_END_OF_PAUSE: Final = "end of the pause"
+"""Resumes tasks, as the audit tells it."""
 _ID_LENGTH: Final = 36
 """Characters of an id."""
 _MAX_PAST_NOTICES: Final = 10
@@ -108,7 +129,7 @@ class TaskAdmin:
     def add(self, tasks: Sequence[Task], owner: str, who: str, scope: Scope | None = None) -> ChangeResult:
         """Add tasks, all or none. With a `scope`, they take over no running instance from outside the scope."""
         with self._lock, self._phases.invalidated_on_error():
-            check_references(tasks, self._settings.periods(), self.limits())
+            check_references(tasks, shared_names(self.store), UnchangedTasks(self.store))
             if problem := text_error(owner):
                 raise Invalid(problem, place="owner")
             permission = permission_of(self.store)
@@ -134,12 +155,14 @@ class TaskAdmin:
         """Redefine a task; its phase is kept where possible."""
         with self._lock, self._phases.invalidated_on_error():
             entry = self.find_or_raise(name)
-            check_references([new], self._settings.periods(), self.limits())
+            others = UnchangedTasks(self.store, without_names={entry.task.name})
+            check_references([new], shared_names(self.store), others)
+            check_not_depended_on(self.store, [entry], [new])
             require_future_at(new, self._now(), entry.task)
             check_may_define(permission_of(self.store), entry.owner, entry.task, new)
             if new.name != entry.task.name:
                 self._refuse_ids_as_names([new.name])
-            task = keep_phase(replace(new, paused=entry.task.paused), entry.task)
+            task = keep_phase(replace(new, paused=entry.task.paused, pause=entry.task.pause), entry.task)
             if task == entry.task:
                 return ChangeResult(unchanged=1)
             self._forget_file_digests({entry.owner})
@@ -150,6 +173,7 @@ class TaskAdmin:
         """Delete tasks; runs under way still finish."""
         with self._lock, self._phases.invalidated_on_error():
             entries = list(self._entries_for(only))
+            check_not_depended_on(self.store, entries)
             self._forget_file_digests({entry.owner for entry in entries})
             self.store.remove([entry.number for entry in entries], self._now(), who)
             self._phases.remove(entries)
@@ -159,23 +183,52 @@ class TaskAdmin:
                 changed.settings = self._settings.forget(only.owner, changed.settings_at, who)
             return self._announce(changed)
 
-    def pause(self, only: Filter, who: str, *, paused: bool) -> ChangeResult:
-        """Pause tasks by hand, or resume them."""
+    def pause(
+        self, only: Filter, who: str, *, paused: bool, until: Instant | None = None, reason: str = ""
+    ) -> ChangeResult:
+        """Pause tasks by hand, until a time if one is given, or resume them."""
         with self._lock:
+            now = self._now()
+            _check_pause(paused=paused, until=until, reason=reason, now=now)
             entries = list(self._entries_for(only))
-            changes = [(e.number, replace(e.task, paused=paused)) for e in entries if e.task.paused is not paused]
-            changed = self.store.update(changes, self._now(), who) if changes else []
+            # Without an end and a reason it is as it was before there were any: the audit knows who paused the task.
+            pause = TaskPause(now, who, until, reason) if until is not None or reason else None
+            others = [entry for entry in entries if _pause_of(entry.task) != (paused, until, reason)]
+            tasks = [(entry.number, replace(entry.task, paused=paused, pause=pause)) for entry in others]
+            changed = self.store.update(tasks, now, who) if tasks else []
             return self._announce(ChangeResult(changed=changed, unchanged=len(entries) - len(changed)))
+
+    def end_pauses(self, names: Sequence[str]) -> ChangeResult:
+        """Resume those of these tasks whose pause is to have ended by now."""
+        with self._lock:
+            now = self._now()
+            over = [
+                (entry.number, replace(entry.task, paused=False, pause=None))
+                for entry in self.store.entries(Filter(names=tuple(names)))
+                if entry.task.pause is not None and entry.task.pause.until is not None and entry.task.pause.until <= now
+            ]
+            return self._announce(ChangeResult(changed=self.store.update(over, now, _END_OF_PAUSE) if over else []))
 
     def _entries_for(self, only: Filter) -> Iterator[Entry]:
         return ConditionReader(self.store, self._now()).entries(only)
 
     def select_forced(
-        self, names: Sequence[str], who: str, only: Filter | None = None, *, noted: bool = True
+        self,
+        names: Sequence[str],
+        who: str,
+        only: Filter | None = None,
+        *,
+        noted: bool = True,
+        arguments: RunArguments | None = None,
     ) -> list[Entry]:
-        """The tasks to run now, by name and by filter; written to the audit, unless this request was already."""
+        """The tasks to run now, by name and by filter; written to the audit, unless this request was already.
+
+        With `arguments`, the run of the one task that is named is checked.
+        """
         entries = [self.find_or_raise(name) for name in names]
         permission = permission_of(self.store)
+        if arguments is not None:
+            check_arguments(entries, arguments, permission)
         idle = next((entry.task.name for entry in entries if not has_runnable_job(entry.task)), None)
         if idle is not None:
             raise Conflict(f"{idle!r} is a passive check: it has nothing to run, results are submitted")
@@ -190,7 +243,8 @@ class TaskAdmin:
             some = (entry for entry in able if not is_blocked(permission, entry.owner, entry.task))
             entries += [entry for entry in some if entry.number not in named]
         if noted:
-            self.store.note([Change(self._now(), who, "forced", entry.task.name) for entry in entries])
+            detail = "" if arguments is None else f"with arguments: {arguments.names()}"
+            self.store.note([Change(self._now(), who, "forced", entry.task.name, detail) for entry in entries])
         return entries
 
     def audit(self, name: str, action: str, who: str, detail: str = "", fields: Sequence[FieldChange] = ()) -> None:
@@ -246,11 +300,26 @@ class TaskAdmin:
             for other, (_, period) in stored.items():
                 if name in (*period.include, *period.exclude):
                     raise Conflict(f"the period {name!r} cannot go: the period {other!r} uses it")
-            check_unused(self.store.entries(), {name}, set())
+            check_unused(self.store, SharedNames(periods={name}), self._now())
             self._forget_file_digests({stored[name][0]})
             now = self._now()
             self._settings.set_periods({name: None}, stored[name][0], now, who)
             return self._announce(ChangeResult(settings=True, settings_at=now))
+
+    # Contacts
+
+    def define_contact(self, owners: Sequence[str], name: str, contact: Contact | None, who: str) -> ChangeResult:
+        """Set or delete a contact of these owners; the caller holds the lock and has checked it."""
+        self._forget_file_digests(owners)
+        for owner in owners:
+            self._settings.set_contact(owner, name, contact, who)
+        return self._announce(ChangeResult(settings=True, settings_at=self._now()))
+
+    # Downtimes
+
+    def announce_downtime(self, downtime: Downtime, now: Instant) -> ChangeResult:
+        """A downtime was set or ended."""
+        return self._announce(ChangeResult(settings=True, settings_at=now, downtime=downtime))
 
     # Slots and limits at run time
 
@@ -318,7 +387,7 @@ class TaskAdmin:
         return (
             any(
                 self.store.setting(kind + owner) is not None
-                for kind in (_FILE_DIGEST_PREFIX, LIMITS_PREFIX, NODE_PREFIX)
+                for kind in (_FILE_DIGEST_PREFIX, LIMITS_PREFIX, CONTACTS_PREFIX, NODE_PREFIX)
             )
             or any(period_owner == owner for period_owner, _ in self.store.periods().values())
             or self.store.count(Filter(owner=owner)) > 0
@@ -353,6 +422,9 @@ class TaskAdmin:
             if permission.commands is CommandSource.FILES and owner not in (files or {}):
                 if config.node is not None and config.node.pass_env is not None:
                     raise Forbidden('commands = "files": which variables commands get is set in files, by `pass_env`')
+                known = self._settings.contacts_of(owner)
+                for name, contact in config.contacts.items():
+                    check_may_define_contact(permission, owner, name, known.get(name), contact)
                 for task in config.tasks:
                     old = before.get(task.name)
                     check_may_define(permission, owner, None if old is None else old.task, task)
@@ -370,7 +442,10 @@ class TaskAdmin:
             created[owner] = new
             removed |= before
         new_names = {task.name for tasks in created.values() for task in tasks}
-        check_configs(self.store, configs, new_names, lambda owner: _parsed_file(owner, files or {}))
+        other = (*removed.values(), *(entry for entry, _ in changed[None]))
+        check_configs(
+            self.store, configs, new_names, lambda owner: _parsed_file(owner, files or {}), self._now(), other
+        )
         self._refuse_ids_as_names(task.name for tasks in created.values() for task in tasks)
         for owner, tasks in created.items() if removed else ():
             # A task that moves from one owner to another keeps its identity.
@@ -452,12 +527,28 @@ class TaskAdmin:
         return found
 
 
+def _check_pause(*, paused: bool, until: Instant | None, reason: str, now: Instant) -> None:
+    if not paused and (until is not None or reason):
+        raise Invalid("a resumed task has neither an end of its pause nor a reason for it")
+    if until is not None and not now < until <= now + MAX_PAUSE:
+        raise Invalid("accepted: a time in the future, at most 366 days ahead", place="until")
+    if len(reason) > TEXT_LIMIT:
+        raise Invalid(f"{len(reason):,} characters, accepted: at most {TEXT_LIMIT:,}", place="reason")
+    if problem := lines_error(reason):
+        raise Invalid(problem, place="reason")
+
+
+def _pause_of(task: Task) -> tuple[bool, Instant | None, str]:
+    """Is it paused, until when, and why?"""
+    return (task.paused, None, "") if task.pause is None else (task.paused, task.pause.until, task.pause.reason)
+
+
 def _keep_unstated(task: Task, entry: Entry | None) -> Task:
     """Keep the settings that a file does not mention."""
     if entry is None:
         return task
-    if task.paused is not entry.task.paused:
-        task = replace(task, paused=entry.task.paused)
+    if (task.paused, task.pause) != (entry.task.paused, entry.task.pause):
+        task = replace(task, paused=entry.task.paused, pause=entry.task.pause)
     return keep_phase(task, entry.task)
 
 

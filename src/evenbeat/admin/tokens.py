@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import re
 import secrets
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -81,7 +82,9 @@ def add_token(task_admin: "TaskAdmin", id_: str, token: ApiToken, who: str) -> N
     with task_admin.locked():
         known = decode_tokens(task_admin.store.settings(TOKEN_PREFIX))
         if any(other.name == token.name for other in known.values()):
-            raise Conflict(f"there is a token {token.name!r} already; `evenbeat token rm {token.name}` removes it")
+            raise Conflict(
+                f"there is a token {token.name!r} already; `evenbeat token rm {shlex.quote(token.name)}` removes it"
+            )
         if len(known) >= MAX_TOKENS:
             raise Invalid(f"there are {len(known):,} tokens already, accepted: up to {MAX_TOKENS:,}; remove some")
         task_admin.store.set_settings({TOKEN_PREFIX + id_: msgspec.json.encode(token).decode()})

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from evenbeat.bench import dependencies as bench_dependencies
 from evenbeat.bench import growth as bench_growth
 from evenbeat.bench import memory as bench_memory
 from evenbeat.bench import segment as bench_segment
@@ -14,6 +15,7 @@ def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
     """Every measure, as soon as it is taken."""
     yield from bench_when.comparisons(pairs)
     yield from bench_segment.comparisons(pairs)
+    yield from bench_dependencies.comparisons(pairs)
 
 
 def observations(plot: str | None) -> Iterator[tuple[str, Observation]]:
@@ -22,6 +24,7 @@ def observations(plot: str | None) -> Iterator[tuple[str, Observation]]:
     constant = bench_growth.scan_nanoseconds_per_task()
     words = f"[bold]Scan[/bold]: a look at all due times takes {constant:.2f} ns per task"
     yield "scan_ns_per_task", Observation(constant, words)
+    yield "marking_ms", bench_dependencies.marking_milliseconds()
     if plot is not None:
         yield "segment_cost", bench_growth.segment_costs(plot, constant)
 

@@ -117,6 +117,10 @@ def _record_bare(
     connection: sqlite3.Connection, batches: list[tuple[list[Claim], list[Finish]]]
 ) -> Callable[[], object]:
     run = "INSERT INTO plain_runs VALUES (NULL, NULL, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    claim = (
+        "INSERT INTO claims (task, nominal, generation, kind, at, accounted, extra, extra_kind) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    )
     learn = (
         "UPDATE progress SET accounted = ?, extra = ?, extra_kind = ?, last_start = ?, state = ?, hard = ?, "
         "attempt = ?, changes = ?, flapping = ?, result_at = ?, started = ?, ended = ?, outcome = ?, output = ? "
@@ -142,7 +146,7 @@ def _record_bare(
     def work() -> None:
         for claims, runs, learned, ended in rows:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)", claims)
+            connection.executemany(claim, claims)
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(run, runs)

@@ -77,7 +77,7 @@ class SupervisedProcess:
         assert self._process.stdin is not None
         return self._process.stdin.fileno()
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: int) -> None:
         """Send it to this process alone, not to what it has started."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, number)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from importlib import import_module
 from io import TextIOWrapper
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from evenbeat.cli.arguments import LIST_OPTIONS, add_commands
 from evenbeat.cli.output.terminal import escape_output, escaped_output
@@ -23,8 +23,10 @@ EXIT_INTERRUPTED: Final = 130
 """As shells report an end by signal 2."""
 
 _EXAMPLES: Final = """\
+`evenbeat help COMMAND` explains one command.
+
 examples:
-  evenbeat up examples/checks.toml
+  evenbeat up examples/first.toml
   evenbeat add heartbeat --every 10s -- date
   evenbeat why heartbeat
   evenbeat next "H/15 9-17 * * 1-5" --name report --zone Europe/Paris
@@ -45,9 +47,19 @@ class _Version(argparse.Action):
         sys.exit(EXIT_OK)
 
 
+class _CommandParser(argparse.ArgumentParser):
+    """Refuses arguments that it does not know with its own usage, not with that of all commands."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(
+    top: argparse.ArgumentParser = _CommandParser(
         prog="evenbeat",
         description="Periodic work, spread evenly over time, never overlapping, every skipped run accounted for.",
         epilog=_EXAMPLES,
@@ -171,8 +183,11 @@ def _add_verify(commands: "_Commands") -> None:
 
 def _add_bench(commands: "_Commands") -> None:
     command = _command(commands, "bench", "compare evenbeat on this machine with bare baselines", "bench")
-    what = "core: times, segments, memory; spawn: short commands; store: claims and finishes; node, cluster: everything"
-    command.add_argument("what", choices=["core", "spawn", "store", "node", "cluster"], help=what)
+    what = (
+        "core: times, segments, memory; spawn: short commands; store: claims and finishes; node, cluster: everything; "
+    )
+    what += "alerts: a storm of problems"
+    command.add_argument("what", choices=["core", "spawn", "store", "node", "cluster", "alerts"], help=what)
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="interleaved pairs per measure (default: 5)")
     command.add_argument("--with-api-load", action="store_true", help="node: lateness while 1,000 requests/s are read")
     command.add_argument("--plot", metavar="FILE.png", help="draw a segment's cost by size (needs evenbeat[plot])")
@@ -186,13 +201,18 @@ def _add_check_config(commands: "_Commands") -> None:
 
 def _add_import(commands: "_Commands") -> None:
     help_ = "turn other systems' files into evenbeat TOML"
-    command = commands.add_parser("import", help=help_, description=help_)
-    command.set_defaults(answer="evenbeat.cli.commands.import_")
-    command.add_argument("kind", choices=["crontab", "nagios", "jenkins"], help="the system that the files are from")
-    command.add_argument("files", nargs="+", metavar="FILE", help="crontabs, Nagios objects, or Jenkins jobs")
-    command.add_argument("--zone", metavar="Z", help="time zone of the times in the files (default: UTC)")
+    command = _command(commands, "import", help_, "import_")
+    systems = ["crontab", "systemd", "jenkins", "nagios", "icinga"]
+    command.add_argument("kind", choices=systems, help="the system that the files are from")
+    command.add_argument("files", nargs="+", metavar="PATH", help="files or folders of that system")
+    command.add_argument(
+        "--zone", metavar="Z", help="time zone of the times in the files (default: that of this machine)"
+    )
     command.add_argument("--spread", action="store_true", help="crontab: spread @daily and the like, and seconds")
-    command.add_argument("--system", action="store_true", help="crontab: a user precedes each command")
+    help_ = "crontab: a user precedes each command, or none does (default: as the file looks)"
+    command.add_argument("--system", action=argparse.BooleanOptionalAction, help=help_)
+    help_ = "the folder for files of secrets (default: nagios-secrets, crontab-secrets and the like)"
+    command.add_argument("--secrets", metavar="DIR", help=help_)
 
 
 def main(argv: list[str]) -> int:
@@ -203,6 +223,8 @@ def main(argv: list[str]) -> int:
 
 def _main(argv: list[str]) -> int:
     top = parser()
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"]
     argv, work = _split_off_command(argv)
     args = top.parse_args(argv)
     args.work = work
@@ -238,7 +260,7 @@ def _main(argv: list[str]) -> int:
 
 def _database_error(args: argparse.Namespace) -> Exception | None:
     """After an unforeseen exception: what is wrong with the database, if it is damaged, as the likely cause."""
-    from evenbeat.cli.task_commands import database_option  # noqa: PLC0415
+    from evenbeat.cli.which_database import database_option  # noqa: PLC0415
     from evenbeat.store.sqlite.inspection import check_tables  # noqa: PLC0415
     from evenbeat.store.sqlite.statements import migrations  # noqa: PLC0415
 

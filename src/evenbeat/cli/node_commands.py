@@ -12,20 +12,19 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.admin.sign_in_links import link_code_digest, new_link_code, sign_in_url
 from evenbeat.child_processes.descriptors import raise_descriptor_limit
 from evenbeat.cli.output.common import duration_option, log_to_stderr, number_option, print_json
 from evenbeat.cli.output.node_screen import StatusScreen, log_stop_progress
-from evenbeat.cli.output.run_messages import RunEndLogger
-from evenbeat.cli.task_commands import show_progress, user_name
-from evenbeat.client.in_process import client_on_own_loop
-from evenbeat.core.access_rules import SIGN_IN_LINK_LIFETIME
+from evenbeat.cli.output.terminal import has_terminal
+from evenbeat.cli.task_selection import show_progress
+from evenbeat.cli.which_database import user_name
+from evenbeat.client.sign_in_text import sign_in_text
 from evenbeat.model import MAX_EVERY, SECOND, Invalid
 from evenbeat.node.options import NodeOptions
+from evenbeat.node.process.followed_files import file_states
 from evenbeat.node.process.listen import ListenAddress, parse_listen
+from evenbeat.node.process.run_end_log import RunEndLogger
 from evenbeat.node.scheduler import Scheduler
-from evenbeat.store.contract import StoreError
-from evenbeat.when.duration import spoken_duration
 
 _MOST_WORKERS: Final = 256
 _MOST_SLOTS: Final = 1_000_000
@@ -38,8 +37,12 @@ def node_options(args: argparse.Namespace) -> NodeOptions:
     length = None if args.for_ is None else duration_option(args.for_, "--for")
     if length is not None and not 0 < length <= MAX_EVERY:
         raise Invalid(f"{args.for_} is out of range, accepted: more than 0, up to 3653d", place="--for")
+    files = tuple(Path(file) for file in args.files)
+    if args.follow and not files:
+        raise Invalid("there is no file to follow, accepted: --follow FILE...", place="--follow")
     return NodeOptions(
-        files=tuple(Path(file) for file in args.files),
+        files=files,
+        followed=file_states(files) if args.follow else None,
         is_strict=args.strict,
         workers=len(os.sched_getaffinity(0)) if workers is None else workers,
         max_concurrent=number_option(args.max_concurrent, "--max-concurrent", _MOST_SLOTS),
@@ -67,10 +70,12 @@ async def node_display(
 ) -> AsyncIterator[Callable[[Scheduler], None]]:
     """While a node runs, show how it is doing: on a terminal a screen, otherwise log lines. Yields its `ready`."""
     raise_descriptor_limit()
-    is_shown = sys.stdout.isatty() and not args.json
+    # Behind `&` a screen would be drawn over what is typed.
+    is_shown = has_terminal(sys.stdout) and not args.json
     shows: list[asyncio.Task[None]] = []
     with ExitStack() as starting:
-        starting.enter_context(show_progress(f"starting on {path}"))
+        if is_shown:
+            starting.enter_context(show_progress(f"starting on {path}"))
 
         def ready(node: Scheduler) -> None:
             starting.close()
@@ -106,20 +111,8 @@ async def node_display(
 async def _show_node(node: Scheduler, path: Path | str) -> None:
     screen = StatusScreen(node, path)
     if node.page and (node.options.listen is None or not node.options.listen.is_open):
-        screen.say(await asyncio.to_thread(_sign_in_text, node, path))
+        screen.say(await asyncio.to_thread(sign_in_text, node, path, node.page, user_name()))
     await screen.show()
-
-
-def _sign_in_text(node: Scheduler, path: Path | str) -> str:
-    """A one-time sign-in link for the person at the terminal. It is never logged or passed as an argument."""
-    code = new_link_code()
-    try:
-        made = client_on_own_loop(node, user_name()).create_sign_in_link(link_code_digest(code), None)
-    except (Invalid, StoreError):
-        return f"Sign in at {node.page} with a token; `evenbeat token link NAME --db {path}` makes a link."
-    again = f"`evenbeat token link --db {path}` makes another"
-    lifetime = spoken_duration(SIGN_IN_LINK_LIFETIME)
-    return f"Sign in: {sign_in_url(made.page, code)}\nThis link works once, for {lifetime}; {again}."
 
 
 def report_end(args: argparse.Namespace, node: Scheduler) -> int:

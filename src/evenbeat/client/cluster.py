@@ -3,6 +3,7 @@
 import socket
 import time
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -10,12 +11,13 @@ from evenbeat.admin.heartbeats import create_heartbeat_token, remove_heartbeat_t
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.task_stops import check_stop_reason, tasks_to_stop
 from evenbeat.core.partition_ownership import is_over
 from evenbeat.model import Instant, Invalid
 from evenbeat.report.cluster_view import cluster_view_of, decode_node_info, merge_statuses
 from evenbeat.store.addresses import without_password
 from evenbeat.store.cluster_contract import ClusterStore
-from evenbeat.store.contract import StoreError
+from evenbeat.store.contract import Filter, StoreError
 from evenbeat.store.opening import open_store
 from evenbeat.wire.replies import Reply, raise_if_refused
 from evenbeat.wire.requests import (
@@ -34,15 +36,22 @@ from evenbeat.wire.requests import (
     GetNodeMetrics,
     GetRunningRuns,
     GetStatus,
+    ReadOutput,
     RecordSignIn,
     RemoveHeartbeatToken,
     Request,
     SendHeartbeat,
+    SetCursor,
     StartPageSession,
+    StopRuns,
     SubmitResult,
     SubscribeToEvents,
+    TestContact,
     UseSignInLink,
 )
+
+_TEST_PATIENCE: Final = 60.0
+"""Seconds within which a node replies what became of test messages: longer than one delivery may take."""
 
 
 class ClusterBackend:
@@ -63,7 +72,7 @@ class ClusterBackend:
                 self.store.backup(Path(request.path))
                 return Reply()
             case CreateHeartbeatToken(name, who):
-                return Reply(token=create_heartbeat_token(admin, name, who))
+                return Reply(token=create_heartbeat_token(admin, name, who), page=self._page() if self.is_live else "")
             case RemoveHeartbeatToken(name, who):
                 remove_heartbeat_token(admin, name, who)
                 return Reply()
@@ -74,12 +83,12 @@ class ClusterBackend:
                 return Reply(cluster=cluster_view_of(self.store.view()))
             case ForceTasks():
                 return self._force(admin, request)
+            case StopRuns():
+                return self._stop(admin, request)
             case AcknowledgeProblems() | CommentOnProblems():
                 return perform_problem_request(admin, request)
-            case SubmitResult(name=name):
-                return self._pass_on(admin.find_or_raise(name).number, request)
-            case GetLiveTaskState(number):
-                return self._pass_on(number, request)
+            case SetCursor() | SubmitResult() | GetLiveTaskState() | ReadOutput() | TestContact():
+                return self._pass_on(admin, request)
             case SendHeartbeat() | SubscribeToEvents() | GetRunningRuns() | GetNodeIdentity() | GetNodeMetrics():
                 raise Invalid("this is asked of a node over HTTP: give --url")
             case ApplyFiles(files=()):
@@ -98,17 +107,36 @@ class ClusterBackend:
         return served[0].page if served else ""
 
     def _force(self, admin: TaskAdmin, request: ForceTasks) -> Reply:
-        entries = admin.select_forced(request.names, request.who, request.only)
+        entries = admin.select_forced(request.names, request.who, request.only, arguments=request.arguments)
         patience = None if request.wait else RELAY_TIMEOUT
+        own = request.arguments
         ids = [
-            self._forward(e.number, ForceTasks((e.id,), request.who, request.wait, is_passed_on=True)) for e in entries
+            self._forward(e.number, ForceTasks((e.id,), request.who, request.wait, is_passed_on=True, arguments=own))
+            for e in entries
         ]
         replies = [self._reply(id_, patience) for id_ in ids]
         ended = [end for reply in replies for end in reply.ended or ()]
         waiting = {name: why for reply in replies for name, why in (reply.waiting or {}).items()}
         return Reply(ended=ended, waiting=waiting, touched=affected_tasks(entries, named=request.named))
 
-    def _pass_on(self, number: int, request: Request) -> Reply:
+    def _stop(self, admin: TaskAdmin, request: StopRuns) -> Reply:
+        check_stop_reason(request.reason)
+        entries = tasks_to_stop(self.store, request.only, admin.now())
+        ids = [self._forward(e.number, msgspec.structs.replace(request, only=Filter(names=(e.id,)))) for e in entries]
+        replies = [self._reply(id_, None if request.wait else RELAY_TIMEOUT) for id_ in ids]
+        return Reply(stopped=[stop for reply in replies for stop in reply.stopped or ()])
+
+    def _pass_on(
+        self, admin: TaskAdmin, request: SetCursor | SubmitResult | GetLiveTaskState | ReadOutput | TestContact
+    ) -> Reply:
+        match request:
+            case SetCursor(name=name) | SubmitResult(name=name):
+                number = admin.find_or_raise(name).number
+            case GetLiveTaskState(number=number) | ReadOutput(number=number):
+                pass
+            case TestContact():
+                # Any node will do: each has a sender.
+                return self._reply(self._forward(0, request), _TEST_PATIENCE)
         return self._reply(self._forward(number, request), RELAY_TIMEOUT)
 
     def _forward(self, number: int, request: Request) -> int:

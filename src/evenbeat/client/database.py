@@ -8,7 +8,7 @@ from evenbeat.client.contract import Backend
 from evenbeat.client.socket import SocketBackend
 from evenbeat.client.store_based import LocalClient, wall_clock
 from evenbeat.core.partition_ownership import is_over
-from evenbeat.model import Invalid
+from evenbeat.model import Instant, Invalid
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import Store, StoreError
 from evenbeat.store.opening import open_store
@@ -18,12 +18,13 @@ from evenbeat.wire.replies import Reply
 from evenbeat.wire.requests import (
     ApplyFiles,
     BackUpDatabase,
-    ForceTasks,
     GetLiveTaskState,
     NodeQuery,
     ProblemRequest,
     Request,
     ResultRequest,
+    RunRequest,
+    SetCursor,
     SignInRequest,
     SubscribeToEvents,
 )
@@ -74,6 +75,10 @@ class DatabaseClient(LocalClient):
         """Connect for changes now, instead of when the first one is made."""
         return self._backend
 
+    def now(self) -> Instant:
+        # The clock of this machine: the database need not exist yet.
+        return wall_clock() if isinstance(self._database, Path) else super().now()
+
     def _live_node(self) -> Backend | None:
         if self._connected is not None:
             return self._connected if self._connected.is_live else None
@@ -86,7 +91,7 @@ class DatabaseClient(LocalClient):
     def why(self, name_or_id: str, at: str | None = None) -> "Answer":
         from evenbeat.report.why import explain  # noqa: PLC0415 - heavy
 
-        return explain(self._store, name_or_id, at, self._now(), self._live_task_state)
+        return explain(self._store, name_or_id, at, self.now(), self._live_task_state)
 
     def _live_task_state(self, number: int) -> tuple[bool, LiveTaskState | None]:
         """Is a node running, and what does it say of the task?"""
@@ -188,8 +193,9 @@ class _StoreBackend:
     def ask(self, request: Request) -> Reply:
         from evenbeat.admin.perform import perform_change, reply_to_change  # noqa: PLC0415 - needs numpy
         from evenbeat.admin.problem_actions import perform_problem_request  # noqa: PLC0415
+        from evenbeat.admin.task_cursors import set_stored_cursor  # noqa: PLC0415
 
-        if isinstance(request, ForceTasks | ResultRequest | SignInRequest | SubscribeToEvents | NodeQuery) or (
+        if isinstance(request, RunRequest | ResultRequest | SignInRequest | SubscribeToEvents | NodeQuery) or (
             isinstance(request, ApplyFiles) and not request.files
         ):
             page = " --listen 8629" if isinstance(request, SignInRequest) else ""
@@ -198,6 +204,8 @@ class _StoreBackend:
         if isinstance(request, BackUpDatabase):
             self._store.backup(Path(request.path))
             return Reply()
+        if isinstance(request, SetCursor):
+            return set_stored_cursor(self._admin, request)
         if isinstance(request, ProblemRequest):
             return perform_problem_request(self._admin, request)
         return reply_to_change(request, perform_change(self._admin, request))

@@ -1,6 +1,6 @@
 """The client of a URL: asks a node on any machine over its HTTP API."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -11,27 +11,39 @@ from evenbeat.admin.cross_check import refusal_of_findings
 from evenbeat.admin.file_owner import upload_owner_of
 from evenbeat.client.http_connection import LONG_RESPONSE_TIMEOUT, RESPONSE_TIMEOUT, ApiConnection, QueryParameters
 from evenbeat.client.http_documents import (
+    ContactsAsSent,
+    PeriodsAsSent,
     TaskAsSent,
     TaskPageAsSent,
     to_accepted_result,
     to_change,
     to_condition,
+    to_contact_info,
+    to_downtime,
     to_ended_run,
     to_instant,
+    to_known_downtime,
+    to_output_part,
     to_problem_note,
     to_problem_record,
     to_run_record,
     to_skip_record,
+    to_stopped_run,
 )
 from evenbeat.load.config import NODE_DURATIONS, Config
+from evenbeat.load.contacts import contact_to_table, notify_to_list
 from evenbeat.load.cross_check import ValidationFinding
+from evenbeat.load.downtimes import downtime_table
 from evenbeat.load.files import load_file, load_parsed_file
 from evenbeat.load.task_keys import task_to_table
-from evenbeat.model import SECOND, Entry, Instant, Invalid, Task
+from evenbeat.model import SECOND, ArgumentValue, Contact, Downtime, Entry, Instant, Invalid, Period, Task
 from evenbeat.report.cluster_document import ClusterDocument
+from evenbeat.report.contacts import ContactInfo
 from evenbeat.report.documents import iso_time
+from evenbeat.report.downtimes import KnownDowntime
 from evenbeat.report.history import HistoryRecord, record_time
 from evenbeat.report.why_facts import Answer
+from evenbeat.store.alert_records import MessageFilter
 from evenbeat.store.contract import (
     AuditFilter,
     Change,
@@ -44,18 +56,40 @@ from evenbeat.store.contract import (
 )
 from evenbeat.store.problem_records import ProblemNote, ProblemRecord
 from evenbeat.when.duration import format_duration
+from evenbeat.wire.cursor_values import checked_cursor_value
 from evenbeat.wire.documents import (
     AuditPage,
+    ChangedCursorDocument,
     ChangedProblems,
+    ContactTest,
+    CursorDocument,
     Done,
+    DowntimeDocument,
+    DowntimePage,
     ForcedRuns,
     Heartbeat,
     History,
+    OutputPartDocument,
     ProblemPage,
     ProblemWithNotes,
+    SentMessage,
+    SentMessagePage,
+    StoppedRuns,
     Taken,
+    TimelineEntry,
 )
-from evenbeat.wire.replies import AcceptedResult, EndedRun, Names, NotFound, ProblemsChanged
+from evenbeat.wire.live_runs import OutputPart
+from evenbeat.wire.replies import (
+    AcceptedResult,
+    ChangedCursor,
+    ContactTestOutcome,
+    EndedRun,
+    Names,
+    NotFound,
+    ProblemsChanged,
+    StoppedRun,
+)
+from evenbeat.wire.requests import RunArguments
 from evenbeat.wire.status import Status
 
 _PAGE_SIZE: Final = 500
@@ -138,6 +172,22 @@ class HttpClient:
         found += [self._convert(to_skip_record, skip) for skip in page.skips]
         return sorted(found, key=record_time, reverse=True)
 
+    def read_output(
+        self,
+        entry: Entry,
+        *,
+        run: Instant | None = None,
+        since: Instant | None = None,
+        forced: bool = False,
+        position: int = 0,
+        wait: float = 0.0,
+    ) -> OutputPart:
+        query = [("position", str(position)), ("wait", f"{wait:g}")]
+        query += [] if run is None else [("run", iso_time(run) or "")]
+        query += [] if since is None else [("since", iso_time(since) or ""), ("forced", str(forced).lower())]
+        sent = self._get(f"{_task_path(entry.id)}/output/live", OutputPartDocument, query)
+        return self._convert(to_output_part, sent)
+
     def audit(self, only: AuditFilter) -> list[Change]:
         query = [("name", only.name or ""), ("who", only.who or "")]
         query += [] if only.since is None else [("since", iso_time(only.since) or "")]
@@ -169,12 +219,12 @@ class HttpClient:
             return None
         return None if found.is_single else found
 
-    def problems(self, only: ProblemFilter, *, acknowledged: bool | None = None) -> list[ProblemRecord]:
+    def problems(self, only: ProblemFilter) -> list[ProblemRecord]:
         query = _task_query(only.tasks)
         query.append(("which", {True: "open", False: "closed", None: "all"}[only.is_open]))
         query += [] if only.cause is None else [("cause", only.cause)]
         query += [] if only.state is None else [("state", only.state.name.lower())]
-        query += [] if acknowledged is None else [("acknowledged", "true" if acknowledged else "false")]
+        query += [] if only.acknowledged is None else [("acknowledged", "true" if only.acknowledged else "false")]
         found: list[ProblemRecord] = []
         before = only.before
         while len(found) < only.most:
@@ -192,7 +242,56 @@ class HttpClient:
         notes = [self._convert(to_problem_note, note) for note in found.notes]
         return self._convert(to_problem_record, found), notes
 
+    def problem_timeline(self, number: int) -> list[TimelineEntry]:
+        return self._get(f"/v1/problems/{number}", ProblemWithNotes).timeline
+
+    def messages(self, only: MessageFilter) -> list[SentMessage]:
+        query = [] if only.contact is None else [("contact", only.contact)]
+        query += [] if only.state is None else [("state", only.state)]
+        found: list[SentMessage] = []
+        before = only.before
+        while len(found) < only.most:
+            page_of = [] if before is None else [("before", str(before))]
+            limit = ("limit", str(min(only.most - len(found), _PAGE_SIZE)))
+            page = self._get("/v1/messages", SentMessagePage, [*query, *page_of, limit])
+            found += page.messages
+            if page.next is None:
+                break
+            before = page.next
+        return found
+
+    def downtimes(self, *, is_all: bool = False) -> list[KnownDowntime]:
+        query = [("all", "true")] if is_all else []
+        found: list[KnownDowntime] = []
+        after: str | None = ""
+        while after is not None:
+            page_of = [("after", after)] if after else []
+            page = self._get("/v1/downtimes", DowntimePage, [*query, *page_of, ("limit", str(_PAGE_SIZE))])
+            found += (self._convert(to_known_downtime, downtime) for downtime in page.downtimes)
+            after = page.next if page.downtimes else None
+        return found
+
     # Changes
+
+    def add_downtime(
+        self,
+        names: Sequence[str] = (),
+        *,
+        owner: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        start: Instant | None = None,
+        end: Instant | None = None,
+        period: str | None = None,
+        dependents: bool = True,
+        comment: str = "",
+    ) -> Downtime:
+        body: dict[str, Any] = {"names": list(names), "owner": owner, "labels": dict(labels or {}), "period": period}
+        body |= {"from": iso_time(start), "until": iso_time(end), "dependents": dependents, "comment": comment}
+        return self._convert(to_downtime, self._send("POST", "/v1/downtimes", DowntimeDocument, body))
+
+    def end_downtime(self, id_: str) -> Downtime:
+        path = f"/v1/downtimes/{quote(id_, safe='', errors='replace')}"
+        return self._convert(to_downtime, self._send("DELETE", path, DowntimeDocument))
 
     def acknowledge(
         self,
@@ -229,8 +328,9 @@ class HttpClient:
         done = self._act("delete", only)
         return Names(removed=done.names, files=done.files)
 
-    def pause(self, only: Filter, *, paused: bool) -> Names:
-        done = self._act("pause" if paused else "resume", only)
+    def pause(self, only: Filter, *, paused: bool, until: Instant | None = None, reason: str = "") -> Names:
+        more = {key: value for key, value in (("until", iso_time(until)), ("reason", reason)) if value}
+        done = self._act("pause" if paused else "resume", only, **more)
         return Names(changed=done.names, unchanged=done.unchanged)
 
     def apply(self, files: Sequence[Path]) -> Names:
@@ -276,13 +376,60 @@ class HttpClient:
             self._wire.request("PUT", path, (), {"most": most})
         return Names(settings=True)
 
-    def run_now(self, names: Sequence[str], *, wait: bool) -> list[EndedRun]:
-        body = {"tasks": list(names), "wait": wait}
+    def contacts(self) -> list[ContactInfo]:
+        return [
+            self._convert(to_contact_info, document) for document in self._get("/v1/contacts", ContactsAsSent).contacts
+        ]
+
+    def periods(self) -> dict[str, tuple[str, Period]]:
+        return {one.name: (one.owner, one.period()) for one in self._get("/v1/periods", PeriodsAsSent).periods}
+
+    def set_period(self, name: str, period: Period) -> Names:
+        self._wire.request("PUT", _period_path(name), (), msgspec.to_builtins(period))
+        return Names(settings=True)
+
+    def remove_period(self, name: str) -> Names:
+        self._wire.request("DELETE", _period_path(name))
+        return Names(settings=True)
+
+    def set_contact(self, name: str, contact: Contact) -> Names:
+        self._wire.request("PUT", _contact_path(name), (), contact_to_table(contact))
+        return Names(settings=True)
+
+    def remove_contact(self, name: str) -> Names:
+        self._wire.request("DELETE", _contact_path(name))
+        return Names(settings=True)
+
+    def test_contact(self, name: str) -> list[ContactTestOutcome]:
+        path = f"{_contact_path(name)}/test"
+        found = self._send("POST", path, ContactTest, patience=LONG_RESPONSE_TIMEOUT).places
+        return [ContactTestOutcome(p.kind, p.shown, p.delivered, p.error, p.detail) for p in found]
+
+    def run_now(self, names: Sequence[str], *, wait: bool, arguments: RunArguments | None = None) -> list[EndedRun]:
+        body = {"tasks": list(names), "wait": wait, **_argument_keys(arguments)}
         ended = self._send("POST", "/v1/runs", ForcedRuns, body, patience=None if wait else RESPONSE_TIMEOUT).runs
         return [self._convert(to_ended_run, run) for run in ended]
 
-    def request_run(self, names: Sequence[str]) -> dict[str, str]:
-        return self._send("POST", "/v1/runs", ForcedRuns, {"tasks": list(names), "wait": False}).waiting
+    def request_run(self, names: Sequence[str], arguments: RunArguments | None = None) -> dict[str, str]:
+        body = {"tasks": list(names), "wait": False, **_argument_keys(arguments)}
+        return self._send("POST", "/v1/runs", ForcedRuns, body).waiting
+
+    def stop(self, only: Filter, *, reason: str = "", wait: bool = False) -> list[StoppedRun]:
+        body = {"filter": _filter_body(only), "all": True, "reason": reason, "wait": wait}
+        patience = None if wait else LONG_RESPONSE_TIMEOUT
+        stopped = self._send("POST", "/v1/runs/stop", StoppedRuns, body, patience=patience).stopped
+        return [self._convert(to_stopped_run, run) for run in stopped]
+
+    def cursor(self, entry: Entry) -> ArgumentValue:
+        return self._get(f"{_task_path(entry.id)}/cursor", CursorDocument).cursor
+
+    def set_cursor(self, name: str, cursor: ArgumentValue) -> ChangedCursor:
+        path = f"{_task_path(name)}/cursor"
+        if checked_cursor_value(cursor) is None:
+            changed = self._send("DELETE", path, ChangedCursorDocument)
+        else:
+            changed = self._send("PUT", path, ChangedCursorDocument, {"cursor": cursor})
+        return ChangedCursor(changed.task, changed.before, changed.cursor)
 
     def submit_result(
         self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
@@ -292,14 +439,14 @@ class HttpClient:
         taken = self._send("POST", f"{_task_path(name)}/result", Taken, body)
         return self._convert(to_accepted_result, taken)
 
-    def create_heartbeat(self, name: str) -> str:
-        return self._send("POST", f"{_task_path(name)}/beat", Heartbeat).token
+    def create_heartbeat(self, name: str) -> Heartbeat:
+        return self._send("POST", f"{_task_path(name)}/beat", Heartbeat)
 
     def remove_heartbeat(self, name: str) -> None:
         self._wire.request("DELETE", f"{_task_path(name)}/beat")
 
-    def _act(self, action: str, only: Filter) -> Done:
-        body = {"action": action, "filter": _filter_body(only), "named": _MAX_NAMES_RETURNED}
+    def _act(self, action: str, only: Filter, **more: str) -> Done:
+        body = {"action": action, "filter": _filter_body(only), "named": _MAX_NAMES_RETURNED, **more}
         return self._send("POST", "/v1/actions", Done, body, patience=LONG_RESPONSE_TIMEOUT)
 
     # Requests
@@ -341,6 +488,14 @@ def _task_path(name_or_id: str) -> str:
     return f"/v1/tasks/{quote(name_or_id, safe='', errors='replace')}"
 
 
+def _period_path(name: str) -> str:
+    return f"/v1/periods/{quote(name, safe='', errors='replace')}"
+
+
+def _contact_path(name: str) -> str:
+    return f"/v1/contacts/{quote(name, safe='', errors='replace')}"
+
+
 def _task_query(only: Filter) -> list[tuple[str, str]]:
     """Names, labels and owner of a filter, as query parameters."""
     query = [("name", name) for name in only.names]
@@ -362,10 +517,19 @@ def _config_body(config: Config) -> dict[str, Any]:
     node: dict[str, Any] = {} if config.node is None else msgspec.to_builtins(config.node)
     for key in NODE_DURATIONS.keys() & node.keys():
         node[key] = format_duration(node[key])
+    if config.node is not None and config.node.notify is not None:
+        node["notify"] = notify_to_list(config.node.notify)
+    contacts = {name: contact_to_table(contact) for name, contact in config.contacts.items()}
     return {
         "checks": {task.name: task_to_table(task) for task in config.tasks if task.check},
         "tasks": {task.name: task_to_table(task) for task in config.tasks if not task.check},
         "periods": config.periods,
         "limits": config.limits,
         "node": None if config.node is None else node,
+        **({"downtimes": [downtime_table(one) for one in config.downtimes]} if config.downtimes else {}),
+        **({"contacts": contacts} if contacts else {}),  # a node of before there were contacts knows no such key
     }
+
+
+def _argument_keys(arguments: RunArguments | None) -> dict[str, Any]:
+    return {} if arguments is None else msgspec.to_builtins(arguments)

@@ -5,22 +5,25 @@ No other process can reach such a store, so there is no lock file and no control
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Final, Protocol
 
+from evenbeat.admin.own_job import own_job
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.task_cursors import cursor_to_set, note_cursor, set_stored_cursor
+from evenbeat.admin.task_stops import check_stop_reason, note_stops, tasks_to_stop
 from evenbeat.client.contract import Backend
 from evenbeat.client.store_based import LocalClient, wall_clock
-from evenbeat.model import Entry, Invalid
+from evenbeat.model import Entry, Instant, Invalid, Job
 from evenbeat.report.why import explain
 from evenbeat.report.why_facts import Answer
 from evenbeat.store.contract import Store, StoreError
 from evenbeat.wire.live_runs import LiveTaskState
-from evenbeat.wire.replies import Reply, raise_if_refused
+from evenbeat.wire.replies import HeldByOtherNode, Reply, StopFound, StoppedRun, raise_if_refused
 from evenbeat.wire.requests import (
     ApplyFiles,
     BackUpDatabase,
@@ -30,7 +33,10 @@ from evenbeat.wire.requests import (
     ProblemRequest,
     Request,
     ResultRequest,
+    RunRequest,
+    SetCursor,
     SignInRequest,
+    StopRuns,
     SubscribeToEvents,
 )
 
@@ -51,10 +57,33 @@ class StartedWith(Protocol):
     def files(self) -> Sequence[Path]: ...
 
 
+class PlannableRuns(Protocol):
+    """The forced runs of a node with arguments of their own."""
+
+    def plan(self, entry: Entry, job: Job) -> tuple[str, str] | None: ...
+
+
+class FoundRun(Protocol):
+    """What a node has found of a task that is to be stopped."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def found(self) -> StopFound: ...
+
+
 class RunnableTasks(Protocol):
     """The live tasks of a node."""
 
-    def force(self, entries: Sequence[Entry], named: int) -> dict[str, str]: ...
+    @property
+    def own_runs(self) -> PlannableRuns: ...
+
+    def force(self, entries: Sequence[Entry], named: int, *, is_own: bool) -> dict[str, str]: ...
+
+    def stop(self, entries: Sequence[Entry], who: str, reason: str) -> Sequence[FoundRun]: ...
+
+    def set_cursor(self, entry: Entry, cursor: bytes | None) -> bytes | None: ...
 
 
 class RunningNode(Protocol):
@@ -81,10 +110,14 @@ class RunningNode(Protocol):
 class InProcessClient(LocalClient):
     """Reads the store of the program; its backend performs changes."""
 
-    def __init__(self, store: Store, backend: Backend, who: str) -> None:
+    def __init__(self, store: Store, backend: Backend, who: str, clock: Callable[[], Instant] = wall_clock) -> None:
         super().__init__(who)
         self._program_store = store
         self._performs = backend
+        self._clock = clock
+
+    def now(self) -> Instant:
+        return self._clock()
 
     @property
     def _store(self) -> Store:
@@ -101,7 +134,7 @@ class InProcessClient(LocalClient):
         """The node stays with the program."""
 
     def why(self, name_or_id: str, at: str | None = None) -> Answer:
-        return explain(self._program_store, name_or_id, at, self._now(), self._live_task_state)
+        return explain(self._program_store, name_or_id, at, self.now(), self._live_task_state)
 
     def _live_task_state(self, number: int) -> tuple[bool, LiveTaskState | None]:
         is_live = self.has_node()
@@ -116,7 +149,7 @@ class InProcessClient(LocalClient):
 
 def client_on_own_loop(node: RunningNode, who: str) -> InProcessClient:
     """For code that runs on the loop of the node itself."""
-    return InProcessClient(node.store, _OwnLoopBackend(node), who)
+    return InProcessClient(node.store, _OwnLoopBackend(node), who, node.admin.now)
 
 
 class InProcessBackend:
@@ -154,17 +187,27 @@ class InProcessBackend:
         if isinstance(request, BackUpDatabase):
             self.store.backup(Path(request.path))
             return Reply()
-        if isinstance(request, ForceTasks | ResultRequest | SignInRequest | SubscribeToEvents | NodeQuery) or (
+        if isinstance(request, RunRequest | ResultRequest | SignInRequest | SubscribeToEvents | NodeQuery) or (
             isinstance(request, ApplyFiles) and not request.files
         ):
             return self._ask_the_node(request)
+        if isinstance(request, SetCursor) and self.is_live:
+            return self._ask_the_node(request)
         with self.lock:
+            if isinstance(request, SetCursor):
+                return self._set_cursor(request)
             if isinstance(request, ProblemRequest):
                 return perform_problem_request(self._admin, request)
             return reply_to_change(request, perform_change(self._admin, request))
 
     def close(self) -> None:
         """The program closes its store itself."""
+
+    def _set_cursor(self, request: SetCursor) -> Reply:
+        if self._admin is not self._idle:
+            # It has read the cursors already.
+            raise StoreError("the node of this program is starting or stopping, so try again")
+        return set_stored_cursor(self._idle, request)
 
     def _ask_the_node(self, request: Request) -> Reply:
         handler, loop = self._handler, self._loop
@@ -199,14 +242,34 @@ class _OwnLoopBackend:
         if isinstance(request, SignInRequest):
             return perform_sign_in(node.admin, request, node.page)
         if isinstance(request, BackUpDatabase | ResultRequest | SubscribeToEvents | NodeQuery) or (
-            isinstance(request, ForceTasks) and request.wait
+            isinstance(request, RunRequest) and request.wait
         ):
             raise RuntimeError("this would wait for the loop it is called on; call it from another thread")
         if isinstance(request, ForceTasks):
-            entries = node.admin.select_forced(request.names, request.who, request.only)
+            own = request.arguments
+            entries = node.admin.select_forced(request.names, request.who, request.only, arguments=own)
             node.apply_changes()  # one of them may have just been created
-            waiting = node.live.force(entries, request.named)
+            if own is not None and (planned := node.live.own_runs.plan(entries[0], own_job(entries[0], own))):
+                node.store.set_settings(dict([planned]))
+            waiting = node.live.force(entries, request.named, is_own=own is not None)
             return Reply(ended=[], waiting=waiting, touched=affected_tasks(entries, named=request.named))
+        if isinstance(request, StopRuns):
+            check_stop_reason(request.reason)
+            entries = tasks_to_stop(node.store, request.only, node.admin.now())
+            node.apply_changes()
+            stopped = node.live.stop(entries, request.who, request.reason)
+            found = [stop.name for stop in stopped if stop.found is not StopFound.NOTHING]
+            note_stops(node.store, found, request, node.admin.now())
+            return Reply(stopped=[StoppedRun(stop.name, stop.found) for stop in stopped])
+        if isinstance(request, SetCursor):
+            entry, cursor = cursor_to_set(node.admin, request)
+            node.apply_changes()
+            try:
+                before = node.live.set_cursor(entry, cursor)
+            except HeldByOtherNode:
+                words = f"{entry.task.name!r} is not live on this node; set its cursor from another thread"
+                raise StoreError(words) from None
+            return Reply(cursor=note_cursor(node.admin, entry, request.who, before, cursor))
         if isinstance(request, ProblemRequest):
             return perform_problem_request(node.admin, request)
         try:

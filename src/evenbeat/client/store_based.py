@@ -2,21 +2,46 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from evenbeat.client.contract import Backend
-from evenbeat.model import Entry, Instant, Task
+from evenbeat.model import ArgumentValue, Contact, Downtime, Entry, Instant, Period, Task
 from evenbeat.report.history import HistoryRecord, RecordQuery, find_task_or_removed, history_records
+from evenbeat.report.run_output import run_at, stored_part
+from evenbeat.store.alert_records import MessageFilter
 from evenbeat.store.cluster_contract import ClusterStore
-from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, ProblemFilter, RunRecord, SkipRecord, Store
+from evenbeat.store.contract import (
+    AuditFilter,
+    Change,
+    Condition,
+    Filter,
+    ProblemFilter,
+    ReturnedValues,
+    RunRecord,
+    SkipRecord,
+    Store,
+)
 from evenbeat.store.problem_records import ProblemNote, ProblemRecord
-from evenbeat.wire.replies import AcceptedResult, ChangeResult, EndedRun, NewSignInLink, ProblemsChanged
+from evenbeat.wire.cursor_values import checked_cursor_value, unpacked_cursor
+from evenbeat.wire.documents import Heartbeat, heartbeat_url
+from evenbeat.wire.live_runs import OutputPart
+from evenbeat.wire.replies import (
+    AcceptedResult,
+    ChangedCursor,
+    ChangeResult,
+    ContactTestOutcome,
+    EndedRun,
+    NewSignInLink,
+    ProblemsChanged,
+    StoppedRun,
+)
 from evenbeat.wire.requests import (
     AcknowledgeProblems,
+    AddDowntime,
     AddTasks,
     AddToken,
     ApplyFiles,
@@ -25,26 +50,39 @@ from evenbeat.wire.requests import (
     CommentOnProblems,
     CreateHeartbeatToken,
     CreateSignInLink,
+    EndDowntime,
     ForceTasks,
     GetCluster,
     GetStatus,
     PauseTasks,
     ProblemRequest,
+    ReadOutput,
+    RemoveContact,
     RemoveHeartbeatToken,
+    RemovePeriod,
     RemoveTasks,
     RemoveToken,
+    RunArguments,
+    SetContact,
+    SetCursor,
     SetLimit,
+    SetPeriods,
     SetSlots,
     SetTask,
+    StopRuns,
     SubmitResult,
+    TestContact,
 )
 from evenbeat.wire.status import Status
 
 if TYPE_CHECKING:
     from evenbeat.admin.tokens import NewApiToken
     from evenbeat.report.cluster_document import ClusterDocument
+    from evenbeat.report.contacts import ContactInfo
+    from evenbeat.report.downtimes import KnownDowntime
     from evenbeat.report.task_status import ConditionReader
     from evenbeat.report.why_facts import Answer
+    from evenbeat.wire.documents import SentMessage, TimelineEntry
 
 _MAX_NAMES_READ: Final = 100_000
 """Names among which one is suggested for a misspelled name."""
@@ -103,9 +141,9 @@ class LocalClient(ABC):
     def _condition_reader(self) -> "ConditionReader":
         from evenbeat.report.task_status import ConditionReader  # noqa: PLC0415 - heavy
 
-        return ConditionReader(self._store, self._now())
+        return ConditionReader(self._store, self.now())
 
-    def _now(self) -> Instant:
+    def now(self) -> Instant:
         """By the clock of the cluster, if the store has one; it may differ from that of this machine."""
         return Instant(self._store.clock()) if isinstance(self._store, ClusterStore) else wall_clock()
 
@@ -117,6 +155,33 @@ class LocalClient(ABC):
     ) -> list[HistoryRecord]:
         number = None if name_or_id is None else find_task_or_removed(self._store, name_or_id).number
         return history_records(self._store, RecordQuery(number, most=most, failed=failed, skips=skips, runs=runs))
+
+    def read_output(
+        self,
+        entry: Entry,
+        *,
+        run: Instant | None = None,
+        since: Instant | None = None,
+        forced: bool = False,
+        position: int = 0,
+        wait: float = 0.0,
+    ) -> OutputPart:
+        claimed = None if run is None else run_at(self._store, entry.number, run).claimed
+        question = ReadOutput(entry.number, claimed, since, forced, position, wait)
+        node = self._live_node()
+        if node is None:
+            return stored_part(self._store, question, self.now())
+        try:
+            part = node.ask(question).output
+        finally:
+            self._release(node)
+        assert part is not None
+        return part
+
+    def returned(self, number: int, claimed: Instant) -> str | None:
+        """What the run of this task returned that was claimed then, as JSON; None if nothing is kept."""
+        store = self._store
+        return store.returned(number, claimed) if isinstance(store, ReturnedValues) else None
 
     def audit(self, only: AuditFilter) -> list[Change]:
         return [change for _, change in self._store.audit(only)]
@@ -145,17 +210,66 @@ class LocalClient(ABC):
             self._release(node)
         return None if view is None else cluster_document(view)
 
-    def problems(self, only: ProblemFilter, *, acknowledged: bool | None = None) -> list[ProblemRecord]:
+    def problems(self, only: ProblemFilter) -> list[ProblemRecord]:
         from evenbeat.report.problems import read_problems  # noqa: PLC0415 - heavy
 
-        return read_problems(self._store, only, self._now(), acknowledged=acknowledged)
+        return read_problems(self._store, only, self.now())
 
     def problem(self, number: int) -> tuple[ProblemRecord, list[ProblemNote]]:
         from evenbeat.report.problems import find_problem  # noqa: PLC0415 - heavy
 
-        return find_problem(self._store, number)
+        return find_problem(self._store, number, self.now())
+
+    def problem_timeline(self, number: int) -> "list[TimelineEntry]":
+        from evenbeat.report.problem_timeline import problem_timeline  # noqa: PLC0415 - heavy
+        from evenbeat.report.problems import find_problem  # noqa: PLC0415 - heavy
+
+        now = self.now()
+        return problem_timeline(self._store, *find_problem(self._store, number, now), now)
+
+    def messages(self, only: MessageFilter) -> "list[SentMessage]":
+        from evenbeat.report.messages import read_messages  # noqa: PLC0415 - heavy
+
+        return read_messages(self._store, only, self.now()).messages
+
+    def periods(self) -> dict[str, tuple[str, Period]]:
+        return self._store.periods()
+
+    def contacts(self) -> "list[ContactInfo]":
+        from evenbeat.report.contacts import read_contacts  # noqa: PLC0415 - heavy
+
+        return read_contacts(self._store, self.now())
+
+    def downtimes(self, *, is_all: bool = False) -> "list[KnownDowntime]":
+        from evenbeat.report.downtimes import read_downtimes  # noqa: PLC0415 - heavy
+
+        return read_downtimes(self._store, self.now(), is_all=is_all)
 
     # Changes
+
+    def add_downtime(
+        self,
+        names: Sequence[str] = (),
+        *,
+        owner: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        start: Instant | None = None,
+        end: Instant | None = None,
+        period: str | None = None,
+        dependents: bool = True,
+        comment: str = "",
+    ) -> Downtime:
+        return self._change_downtimes(
+            AddDowntime(self._who, tuple(names), owner, dict(labels or {}), start, end, period, dependents, comment)
+        )
+
+    def end_downtime(self, id_: str) -> Downtime:
+        return self._change_downtimes(EndDowntime(id_, self._who))
+
+    def _change_downtimes(self, request: AddDowntime | EndDowntime) -> Downtime:
+        changed = self._change(request).downtime
+        assert changed is not None
+        return changed
 
     def acknowledge(
         self,
@@ -188,8 +302,8 @@ class LocalClient(ABC):
     def remove(self, only: Filter) -> ChangeResult:
         return self._change(RemoveTasks(only, self._who))
 
-    def pause(self, only: Filter, *, paused: bool) -> ChangeResult:
-        return self._change(PauseTasks(only, paused, self._who))
+    def pause(self, only: Filter, *, paused: bool, until: Instant | None = None, reason: str = "") -> ChangeResult:
+        return self._change(PauseTasks(only, paused, self._who, until=until, reason=reason))
 
     def apply(self, files: Sequence[Path]) -> ChangeResult:
         return self._change(ApplyFiles(tuple(str(file.resolve()) for file in files), self._who))
@@ -199,6 +313,21 @@ class LocalClient(ABC):
 
     def set_limit(self, name: str, most: int | None) -> ChangeResult:
         return self._change(SetLimit(name, most, self._who))
+
+    def set_period(self, name: str, period: Period) -> ChangeResult:
+        return self._change(SetPeriods({name: period}, self._who, self._who))
+
+    def remove_period(self, name: str) -> ChangeResult:
+        return self._change(RemovePeriod(name, self._who))
+
+    def set_contact(self, name: str, contact: Contact) -> ChangeResult:
+        return self._change(SetContact(name, contact, self._who))
+
+    def remove_contact(self, name: str) -> ChangeResult:
+        return self._change(RemoveContact(name, self._who))
+
+    def test_contact(self, name: str) -> list[ContactTestOutcome]:
+        return self._backend.ask(TestContact(name, self._who)).tested or []
 
     def add_token(self, new: "NewApiToken") -> None:
         self._change(AddToken(new.id, new.token, self._who))
@@ -216,11 +345,22 @@ class LocalClient(ABC):
         assert link is not None
         return link
 
-    def run_now(self, names: Sequence[str], *, wait: bool) -> list[EndedRun]:
-        return self._backend.ask(ForceTasks(tuple(names), self._who, wait)).ended or []
+    def run_now(self, names: Sequence[str], *, wait: bool, arguments: RunArguments | None = None) -> list[EndedRun]:
+        return self._backend.ask(ForceTasks(tuple(names), self._who, wait, arguments=arguments)).ended or []
 
-    def request_run(self, names: Sequence[str]) -> dict[str, str]:
-        return self._backend.ask(ForceTasks(tuple(names), self._who)).waiting or {}
+    def request_run(self, names: Sequence[str], arguments: RunArguments | None = None) -> dict[str, str]:
+        return self._backend.ask(ForceTasks(tuple(names), self._who, arguments=arguments)).waiting or {}
+
+    def stop(self, only: Filter, *, reason: str = "", wait: bool = False) -> list[StoppedRun]:
+        return self._backend.ask(StopRuns(only, self._who, reason, wait)).stopped or []
+
+    def cursor(self, entry: Entry) -> ArgumentValue:
+        return unpacked_cursor(self._store.cursors([entry.number]).get(entry.number))
+
+    def set_cursor(self, name: str, cursor: ArgumentValue) -> ChangedCursor:
+        changed = self._backend.ask(SetCursor(name, self._who, checked_cursor_value(cursor))).cursor
+        assert changed is not None
+        return changed
 
     def submit_result(
         self, name: str, status: int, output: str = "", *, ttl: int | None = None, at: Instant | None = None
@@ -229,8 +369,9 @@ class LocalClient(ABC):
         assert accepted is not None
         return accepted
 
-    def create_heartbeat(self, name: str) -> str:
-        return self._backend.ask(CreateHeartbeatToken(name, self._who)).token
+    def create_heartbeat(self, name: str) -> Heartbeat:
+        reply = self._backend.ask(CreateHeartbeatToken(name, self._who))
+        return Heartbeat(reply.token, heartbeat_url(reply.page, reply.token))
 
     def remove_heartbeat(self, name: str) -> None:
         self._backend.ask(RemoveHeartbeatToken(name, self._who))

@@ -20,6 +20,9 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
     made up for it.
     """
     c = life.columns
+    # The runs that follow others are due now, as they were.
+    following = rows[(c.flags[rows] & int(Flag.CHAINED) != 0) & (c.nominal[rows] < FOREVER)]
+    c.nominal[following] = FOREVER
     life.generation += 1
     life.pace.move_back(by)
     for column in (c.last_start, c.result_at):
@@ -29,6 +32,7 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
     asked = (c.off_grid_kind[rows] == RunKind.START_AT) & (c.off_grid_due[rows] < FOREVER)
     moving = rows[~asked & (c.off_grid_due[rows] < FOREVER)]
     c.off_grid_due[moving] -= by
+    life.retries.move_back(by)
     planned = c.nominal[rows]
     before = Instant(now + by)
     skips = settle_pauses(life, rows, before)
@@ -40,6 +44,7 @@ def clock_set_back(life: Lifecycle, rows: Ints, by: int, now: Instant) -> list[S
     life.set_flag(rows, Flag.CATCHING_UP, on=False)
     some = ~asked & (planned < FOREVER) & (c.flags[rows] & int(Flag.ENABLED | Flag.PASSIVE) == int(Flag.ENABLED))
     _add_bridging_runs(life, rows[some], planned[some] - by, now)
+    c.nominal[following] = now
     life.reset_due(rows)
     return skips
 

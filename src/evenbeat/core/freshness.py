@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.guard import default_timebox, grace_of
+from evenbeat.core.guard import grace_of
 from evenbeat.core.next_time import NextRun
+from evenbeat.core.run_plan import timebox_of, timeboxes_within
 from evenbeat.core.task import Bools
-from evenbeat.core.task_columns import default_timebox_of
+from evenbeat.core.timebox import EXPECTED_WITHOUT_INTERVAL, NO_TIMEBOX, expected_within
 from evenbeat.model import SECOND, Instant, Task
 from evenbeat.when.nominals import CompiledSchedule
 from evenbeat.when.schedule import compile_schedule
@@ -29,19 +30,21 @@ def is_late(task: Task, following: NextRun | None, now: Instant, *, is_running: 
 
 
 def result_expected_by(task: Task, nominal: int) -> Instant | None:
-    """When the result of this nominal time must be there: after the longest run that is allowed, and the grace."""
+    """When the result of this nominal time must be there: after the longest run that is allowed, and the grace. A run
+    that may last for ever is expected to end when the next is due.
+    """
     if nominal >= FOREVER:
         return None
     every = task.schedule.every
     times = None if every is not None else compile_schedule(task.schedule, task.name)
-    box = default_timebox_of(task) or _until_next(times, nominal)
     interval = every if times is None else _since_previous(times, nominal)
-    return Instant(nominal + box + grace_of(task, interval))
+    until_next = every if times is None else _until_next(times, nominal)
+    return Instant(nominal + expected_within(timebox_of(task, nominal), until_next) + grace_of(task, interval))
 
 
-def _until_next(times: CompiledSchedule | None, nominal: int) -> int:
-    following = None if times is None else times.next_after(Instant(nominal))
-    return default_timebox(None, check=False) if following is None else following - nominal
+def _until_next(times: CompiledSchedule, nominal: int) -> int | None:
+    following = times.next_after(Instant(nominal))
+    return None if following is None else following - nominal
 
 
 def _since_previous(times: CompiledSchedule, nominal: int) -> int | None:
@@ -51,6 +54,13 @@ def _since_previous(times: CompiledSchedule, nominal: int) -> int | None:
 
 def are_stale(nominal: Ints, timebox: Ints, interval: Ints, now: Instant) -> Bools:
     """Of rows of a live node that run something: is the next result overdue? An interval of 0 means none."""
-    box = np.where(timebox > 0, timebox, np.where(interval > 0, interval, default_timebox(None, check=False)))
-    stale: Bools = (nominal < FOREVER) & (nominal < now - box)
+    stale: Bools = (nominal < FOREVER) & (nominal < now - longest_runs(timebox, interval))
     return stale
+
+
+def longest_runs(timebox: Ints, interval: Ints) -> Ints:
+    """As `timebox.expected_within`, for columns: how long after its nominal time the result of each row is expected at
+    the latest. An interval of 0 means none.
+    """
+    box = timeboxes_within(timebox, interval)
+    return np.where(box < NO_TIMEBOX, box, np.where(interval > 0, interval, EXPECTED_WITHOUT_INTERVAL))

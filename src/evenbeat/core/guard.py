@@ -1,19 +1,15 @@
-"""The guard: is a run too soon, how long may it last, and where does the next one proceed? For gate and workers.
+"""The guard: is a run too soon, how late may a result come, and where does the next run proceed? For gate and workers.
 
 A worker imports this without numpy; plain integers in microseconds throughout.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from evenbeat.model import HOUR, SECOND, Instant, Invalid, Task
+from evenbeat.model import HOUR, Instant, Invalid, Task
 
-CHECK_TIMEBOX: Final = 60 * SECOND
-"""A check that has not answered within a minute has a result: UNKNOWN."""
-TIMEBOX_WITHOUT_INTERVAL: Final = HOUR
 DEFAULT_ATTEMPTS: Final = 3
 LONGEST_DEFAULT_GRACE: Final = HOUR
 """A nightly backup takes its time, but a missing one should be known in the morning."""
-LONGEST_KILL_AFTER: Final = 5 * SECOND
 CURSOR_LIMIT: Final = 4_096
 """A cursor says where to go on; what is larger belongs into storage of the task itself."""
 
@@ -33,13 +29,6 @@ def default_tolerance(interval: int, *, each: bool = False) -> int:
     return interval if each else interval // 2
 
 
-def default_timebox(interval: int | None, *, check: bool, cron: bool = False) -> int:
-    """Half the interval (for cron all of it, up to the next nominal time); checks at most a minute; else an hour."""
-    longest = TIMEBOX_WITHOUT_INTERVAL if interval is None else interval
-    timebox = longest if cron or interval is None else longest // 2
-    return min(timebox, CHECK_TIMEBOX) if check else timebox
-
-
 def attempts_of(task: Task) -> int:
     """Problems in a row until a check is HARD. A passive one cannot be asked again, so its first problem counts."""
     return task.attempts if task.attempts is not None else 1 if task.passive else DEFAULT_ATTEMPTS
@@ -55,34 +44,6 @@ def grace_of(task: Task, interval: int | None) -> int:
 def default_grace(interval: int | None) -> int:
     """Of a passive check: half the interval, at most an hour, which is also for one that has no interval."""
     return LONGEST_DEFAULT_GRACE if not interval else min(LONGEST_DEFAULT_GRACE, interval // 2)
-
-
-def kill_after(timebox: int) -> int:
-    """How long after SIGTERM the SIGKILL follows."""
-    return min(LONGEST_KILL_AFTER, timebox // 2)
-
-
-class Timebox(NamedTuple):
-    """How long one run may last, from the moment it started."""
-
-    started: Instant
-    length: int
-
-    @property
-    def ends(self) -> Instant:
-        return Instant(self.started + self.length)
-
-    @property
-    def kills(self) -> Instant:
-        """When what still runs is killed."""
-        return Instant(self.ends + kill_after(self.length))
-
-    def remaining(self, now: Instant) -> int:
-        """Time left, never negative."""
-        return max(self.ends - now, 0)
-
-    def is_expired(self, now: Instant) -> bool:
-        return now >= self.ends
 
 
 def checked_cursor(cursor: bytes) -> bytes:

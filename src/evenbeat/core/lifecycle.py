@@ -12,6 +12,7 @@ from evenbeat.core.check import CheckStates, apply_results, retry_after_opening,
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Arrivals, GateAction, Reason, verify
 from evenbeat.core.off_grid_pace import OffGridPace
+from evenbeat.core.retries import Retries
 from evenbeat.core.task import (
     ALL_FLAGS,
     Bools,
@@ -38,6 +39,8 @@ _ENABLED: Final = int(Flag.ENABLED)
 _MINE: Final = int(Flag.MINE)
 _REACHABLE: Final = int(Flag.REACHABLE)
 _PERMITTED: Final = int(Flag.PERMITTED)
+_SKIPS_UNREACHABLE: Final = int(Flag.SKIPS_UNREACHABLE)
+_REACHABLE_OR_SKIPS: Final = _REACHABLE | _SKIPS_UNREACHABLE
 _EACH: Final = int(Flag.EACH)
 _FORCED: Final = int(Flag.FORCED)
 _RUNNING: Final = int(Flag.RUNNING)
@@ -48,10 +51,11 @@ _QUEUES: Final = int(Flag.EACH | Flag.CATCHING_UP)
 _CHECK: Final = int(Flag.CHECK)
 _PASSIVE: Final = int(Flag.PASSIVE)
 _POSTPONED: Final = int(Flag.POSTPONED)
+_CHAINED: Final = int(Flag.CHAINED)
 _OFF_GRID_ONLY: Final = int(Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED)
 """Tasks that arrive when their off-grid run is due, whatever their nominal time."""
 _NOT_IN_TIMETABLE: Final = int(Flag.WAITING | Flag.REMOVED | Flag.NOTHING_TO_RUN | Flag.LEAVING)
-_SPECIAL: Final = _QUEUES | _FORCED | _PASSIVE | _POSTPONED | _NOT_IN_TIMETABLE
+_SPECIAL: Final = _QUEUES | _FORCED | _PASSIVE | _POSTPONED | _CHAINED | _NOT_IN_TIMETABLE
 """Tasks that are not simply due at the earlier of nominal time and off-grid run."""
 _RUNNABLE: Final = _ENABLED | _MINE | _REACHABLE | _PERMITTED
 _NEEDS_VERIFICATION: Final = _RUNNABLE | _RUNNING | _SPECIAL
@@ -66,6 +70,7 @@ _GRID: Final = np.uint8(RunKind.GRID)
 _FORCED_KIND: Final = np.uint8(RunKind.FORCED)
 _FIRST: Final = np.uint8(RunKind.FIRST)
 _CATCH_UP: Final = np.uint8(RunKind.CATCH_UP)
+_CHAIN: Final = np.uint8(RunKind.CHAIN)
 
 
 def _merged(one: ReleaseResult, two: ReleaseResult) -> ReleaseResult:
@@ -99,6 +104,7 @@ class Lifecycle:
         self.times = times
         self.slots = slots
         self.pace = OffGridPace()
+        self.retries = Retries(columns)
         self.generation = generation
         """The generation of the clock: it is part of the identity of nominal times."""
         self.idle = 0
@@ -110,6 +116,8 @@ class Lifecycle:
         """Rows with Flag.WAITING: not in the timetable until they may run or are skipped."""
         self.waits_for: Small = _NONE
         """By row, for waiting rows: the reason, as the gate last decided (in REASONS). Empty until a row waits."""
+        self.has_chains = False
+        """Is any task, or was one, due by what becomes of others?"""
         self.pauses: dict[int, tuple[int, int]] = {}
         """Start and end of the pause of rows that owed runs for several nominal times when it began. Nominal times
         within the pause are accounted for, earlier ones still owed. While a pause lasts, its end is FOREVER.
@@ -124,9 +132,9 @@ class Lifecycle:
         self._set_due(rows)
 
     def begin(self, rows: Ints, now: Instant) -> None:
-        """New tasks enter the timetable, and checks that are not passive also have a first run soon."""
+        """New tasks enter the timetable, and checks that are due by time also have a first run soon, unless passive."""
         self.add_new(rows, now)
-        self.plan_first_runs(rows[self.columns.flags[rows] & (_CHECK | _PASSIVE) == _CHECK], now)
+        self.plan_first_runs(rows[self.columns.flags[rows] & (_CHECK | _PASSIVE | _CHAINED) == _CHECK], now)
 
     def add_restored(self, rows: Ints, now: Instant, running: Ints = _NO_ROWS) -> None:
         """Tasks from before a stop, or of another node, enter the timetable again: what is accounted for is as it was,
@@ -169,6 +177,7 @@ class Lifecycle:
     def _free(self, rows: Ints) -> None:
         for row in rows.tolist() if self.pauses else ():
             self.pauses.pop(row, None)
+        self.retries.forget(rows)
         self.columns.free(rows)
 
     def prepare_hand_over(self, rows: Ints) -> None:
@@ -194,6 +203,7 @@ class Lifecycle:
     def postpone_until(self, row: int, t: Instant, now: Instant) -> list[SkipColumns]:
         """Run exactly at `t`, not before, and follow the schedule after it. Results count from then on, too."""
         rows, t = np.array([row], dtype=np.int64), max(t, now)
+        self.retries.give_up(rows)
         is_passive = bool(self.columns.flags[row] & _PASSIVE)
         skips = self.skip_until(rows, t if is_passive else now, Reason.POSTPONED)
         self.set_flag(rows, Flag.CATCHING_UP, on=False)
@@ -214,9 +224,15 @@ class Lifecycle:
 
     def trigger_node_event(self, rows: Ints, now: Instant) -> None:
         """Tasks with `@reboot` or `@shutdown` are due by this event."""
+        self.retries.drop(rows)
         self.columns.off_grid_due[rows] = now
         self.columns.off_grid_kind[rows] = RunKind.OCCASION
         self._set_due(rows)
+
+    def make_due(self, row: int, t: Instant) -> None:
+        """A task that is never due by time is due since then."""
+        self.columns.nominal[row] = t
+        self._set_due(np.array([row], dtype=np.int64))
 
     def reschedule(self, rows: Ints, now: Instant) -> None:
         """Their columns have changed: due by the new schedule from now on. What was due before is settled already, see
@@ -311,6 +327,8 @@ class Lifecycle:
         flags = c.flags[rows]
         certain = (flags & _NEEDS_VERIFICATION == _RUNNABLE) & (c.limit[rows] == 0)
         off_grid_due = c.off_grid_due[rows]
+        if self.retries.nominals:
+            certain &= ~np.isin(rows, list(self.retries.nominals))  # they carry other nominal times than they are due
         is_one = nominal == off_grid_due
         # Not two runs at once, of which one would settle the other.
         certain &= (np.maximum(nominal, off_grid_due) > horizon) | is_one
@@ -364,6 +382,8 @@ class Lifecycle:
         # What has come by the schedule is settled by this run, and an off-grid run that still waits merges into it.
         settles = (nominal <= now) & (flags & (_FORCED | _PASSIVE) == 0)
         kind = np.where(settles & (flags & _CATCHING_UP == 0), _GRID, c.off_grid_kind[rows])
+        if self.has_chains:
+            kind[settles & (flags & _CHAINED != 0)] = _CHAIN
         kind[forced] = _FORCED_KIND
         near = self._is_near_the_grid(rows, settles, kind, off_grid_due, now)
         moved = _NO_ROWS
@@ -390,7 +410,7 @@ class Lifecycle:
         )
         if skipped.any():
             off_grid = skipped & ~settles
-            retries = off_grid & (kind == RunKind.RETRY) & (reason == _PERIOD_CLOSED)
+            retries = off_grid & (kind == RunKind.RETRY) & (reason == _PERIOD_CLOSED) & (flags & _CHECK != 0)
             off_grid &= ~retries
             refused = RefusedRuns(rows[off_grid], due[off_grid], kind[off_grid], reason[off_grid])
             skips += self._skip(rows[skipped], reason[skipped], now)
@@ -477,7 +497,7 @@ class Lifecycle:
             enabled=flags & _ENABLED != 0,
             period_open=self.times.is_open(rows, now),
             mine=flags & _MINE != 0,
-            reachable=flags & _REACHABLE != 0,
+            reachable=flags & _REACHABLE_OR_SKIPS != _SKIPS_UNREACHABLE,
             permitted=flags & _PERMITTED != 0,
             running=flags & _RUNNING != 0,
             too_soon=on_grid & self._is_too_soon(rows, flags, due, now),
@@ -500,6 +520,8 @@ class Lifecycle:
         c, rows = self.columns, claims.rows
         self._count_pending(rows, 1)
         c.flags[rows] = (flags & (ALL_FLAGS ^ _FORCED)) | _RUNNING
+        if self.retries.nominals:
+            self.retries.begin(rows, claims.nominal, claims.kind, off_grid_due)
         self._clear_off_grid(rows, off_grid_due, now)
         settles = (nominal <= now) & (claims.kind != _FORCED_KIND) & (flags & _PASSIVE == 0)
         ran = rows[settles]
@@ -555,6 +577,7 @@ class Lifecycle:
         behind = rows[c.nominal[rows] <= now]
         # A nominal time that comes by the grid joins the queue and releases the first one in it: it gets no longer.
         comes = self.times.next_after(behind, now)
+        self.retries.give_up(behind)
         c.off_grid_due[behind] = np.minimum(self.pace.plan(comes, now), comes)
         c.off_grid_kind[behind] = RunKind.CATCH_UP
 
@@ -576,6 +599,8 @@ class Lifecycle:
         c = self.columns
         flags = c.flags[rows]
         settled = (reason != _DISABLED) | ~OWED[c.off_grid_kind[rows]]
+        if self.retries.nominals:
+            self.retries.give_up(rows[(c.nominal[rows] <= now) | (settled & (c.off_grid_due[rows] <= now))])
         self._clear_off_grid(rows[settled], c.off_grid_due[rows[settled]], now)
         c.flags[rows] = flags & (ALL_FLAGS ^ (_FORCED | _CATCHING_UP))
         # Each nominal time of a backlog is judged on its own. Other tasks skip all that have come, also where a forced
@@ -615,6 +640,7 @@ class Lifecycle:
         rows = rows[which]
         first = c.nominal[rows]
         count, last = self.times.count_between(rows, first, t)
+        self.retries.give_up(rows)
         self.account(rows, t)
         return [SkipColumns(rows, first, last, count, reason[which])]
 

@@ -28,7 +28,8 @@ def resume(life: Lifecycle, rows: Ints, now: Instant, catch_up: Ints | int = HOU
     reaches = np.broadcast_to(np.asarray(catch_up, dtype=np.int64), rows.shape)[enabled]
     rows = rows[enabled]
     flags = c.flags[rows]
-    late = c.nominal[rows] <= now
+    # A run that follows others is not missed by a stop: it is made.
+    late = (c.nominal[rows] <= now) & (flags & int(Flag.CHAINED) == 0)
     wants_all = flags & int(Flag.MISSED_ALL) != 0
     skips += life.skip_until(rows[late & ~wants_all], now, Reason.MISSED)
     once = rows[late & ~wants_all & (flags & int(Flag.MISSED_SKIP) == 0)]

@@ -49,8 +49,10 @@ class TimetablePosition(NamedTuple):
     """It makes up for nominal times one after the other: `off_grid_due` is the turn of the first."""
     runs_nothing: bool
     """A passive check without a command."""
-    retry_after_opening: int
-    """How long after its period opens a retry is made that found it closed."""
+    retry_after_opening: int | None
+    """How long after its period opens a retry of a check is made that found it closed; None for a task, whose retries
+    are not made then.
+    """
 
 
 class NextRun(NamedTuple):
@@ -70,9 +72,11 @@ def next_run(
     now: Instant,
     *,
     is_blocked: bool = False,
+    chain_due: int = FOREVER,
 ) -> NextRun | None:
     """By the definition as it is now; None if the task is paused, or no time is left. `is_blocked`: what it says may
-    not be executed, so it never runs, and of a passive check only results are expected.
+    not be executed, so it never runs, and of a passive check only results are expected. `chain_due`: since when a run
+    that follows others is due.
     """
     runs_nothing = task.passive and (is_blocked or not has_runnable_job(task))
     period = None if task.period is None else periods.get(task.period)
@@ -84,6 +88,8 @@ def next_run(
         return FOREVER if found is None else found
 
     nominal = after(now if progress.accounted is None else progress.accounted)
+    if task.schedule.parents:
+        nominal = chain_due
     if progress.accounted is not None and has_moving_grid(task):
         nominal = _after_execution(task.schedule, progress.accounted)
         nominal = nominal if _is_open(period, nominal) else after(nominal - 1)
@@ -101,9 +107,11 @@ def next_run(
         is_forced=is_forced,
         catches_up=catches_up and progress.off_grid_due < FOREVER,
         runs_nothing=runs_nothing,
-        retry_after_opening=_after_opening(task, schedule) if progress.off_grid_kind is RunKind.RETRY else 0,
+        retry_after_opening=_after_opening(task, schedule) if progress.off_grid_kind is RunKind.RETRY else None,
     )
     found = next_run_at(place, period, after, now)
+    if found is not None and task.schedule.parents and found.kind is RunKind.GRID:
+        found = found._replace(kind=RunKind.CHAIN)
     return None if found is None else found._replace(nominal=nominal)
 
 
@@ -129,21 +137,18 @@ def next_run_at(
     if off_grid_due < FOREVER and place.catches_up:
         return NextRun(Instant(off_grid_due), place.off_grid_kind)
     if off_grid_due < place.nominal and not _is_open(period, max(off_grid_due, now)):
-        # A retry is made when the period opens, all others are refused.
-        opens = (
-            period.next_open(Instant(max(off_grid_due, now)))
-            if period and place.off_grid_kind is RunKind.RETRY
-            else None
-        )
-        off_grid_due = FOREVER if opens is None else opens + place.retry_after_opening
+        # A retry of a check is made when the period opens, all others are refused.
+        later = place.retry_after_opening if place.off_grid_kind is RunKind.RETRY else None
+        opens = None if later is None or period is None else period.next_open(Instant(max(off_grid_due, now)))
+        off_grid_due = FOREVER if later is None or opens is None else opens + later
     if off_grid_due < place.nominal:
         return NextRun(Instant(off_grid_due), place.off_grid_kind)
     return NextRun(Instant(place.nominal), RunKind.GRID) if place.nominal < FOREVER else None
 
 
-def _after_opening(task: Task, schedule: CompiledSchedule) -> int:
+def _after_opening(task: Task, schedule: CompiledSchedule) -> int | None:
     if not task.check:
-        return 0
+        return None
     every, phase = (schedule.every, schedule.phase) if isinstance(schedule, Interval) else (1, 0)
     second = schedule.second if isinstance(schedule, Cron) else 0
     columns = (np.array([value], dtype=np.int64) for value in (phase, every, second, retry_interval_of(task)))

@@ -33,6 +33,11 @@ has not noticed answers workers for less than LEASE_DURATION, and workers end a 
 RUN_LEASE_DURATION. Then no run is left that the store does not know of."""
 
 
+def partition_of_contact(name: str) -> int:
+    """The part that a contact falls into: the node that holds it sends all messages to the contact."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=4).digest()) % PARTITION_COUNT
+
+
 class PartitionSteps(NamedTuple):
     """What a node has to do about partitions now."""
 

@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.gate import Reason
+from evenbeat.core.gate import REASONS, Reason
 from evenbeat.core.guard import LONGEST_DEFAULT_GRACE
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Bools, Flag, SkipColumns
 from evenbeat.model import Instant, RunKind, State, Task, WhenMissing
 from evenbeat.when.windows import FOREVER, NEVER
 
+_UNREACHABLE: Final = REASONS.index(Reason.UNREACHABLE)
 _STATES: Final = {
     WhenMissing.CRITICAL: State.CRITICAL,
     WhenMissing.UNKNOWN: State.UNKNOWN,
@@ -47,7 +48,7 @@ class SettledExpectations(NamedTuple):
     """What a look at some passive checks has found."""
 
     skips: list[SkipColumns]
-    """Skips of disabled checks, of which nothing was expected."""
+    """Skips of disabled and unreachable checks, of which nothing was expected."""
     fresh: Ints
     """Rows with a result that is new enough."""
     stale: Ints
@@ -98,15 +99,35 @@ def run_own_job_instead(life: Lifecycle, rows: Ints, now: Instant) -> Bools:
 
 
 def settle_due_results(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant) -> SettledExpectations:
-    """Settle all nominal times that are `allowed` or more ago: the newest of them says whether a check is stale."""
+    """Settle all nominal times that are `allowed` or more ago: the newest of them says whether a check is stale. An
+    unreachable one is not.
+    """
     c = life.columns
     enabled = c.flags[rows] & int(Flag.ENABLED) != 0
     skips = _settle(life, rows[~enabled], allowed[~enabled], now, Reason.DISABLED)
     settled = _settle(life, rows[enabled], allowed[enabled], now, Reason.NONE)
     some = np.concatenate([s.rows for s in settled]) if settled else rows[:0]
     last = np.concatenate([s.last for s in settled]) if settled else rows[:0]
-    stale = c.result_at[some] <= counts_from(life, some, last)
-    return SettledExpectations(skips, some[~stale], some[stale], last[stale])
+    missing = c.result_at[some] <= counts_from(life, some, last)
+    reachable = c.flags[some] & int(Flag.REACHABLE) != 0
+    if not reachable.all():
+        skips += _unreachable_skips(settled, missing & ~reachable)
+    stale = missing & reachable
+    return SettledExpectations(skips, some[~missing], some[stale], last[stale])
+
+
+def _unreachable_skips(settled: list[SkipColumns], which: Bools) -> list[SkipColumns]:
+    """Of what was settled: the nominal times of some rows, as skipped because these are unreachable."""
+    ends = np.cumsum([len(some.rows) for some in settled])
+    parts = zip(settled, np.split(which, ends[:-1]), strict=True)
+    return [
+        SkipColumns(
+            *(some.rows[part], some.first[part], some.last[part], some.times[part]),
+            np.full(np.count_nonzero(part), _UNREACHABLE, np.uint8),
+        )
+        for some, part in parts
+        if part.any()
+    ]
 
 
 def _settle(life: Lifecycle, rows: Ints, allowed: Ints, now: Instant, reason: Reason) -> list[SkipColumns]:

@@ -1,8 +1,9 @@
 """Problems: what is wrong with tasks. They open, change and close with the results of runs; people acknowledge them.
 
 A problem of a check (`Cause.STATE`) is open while the check is HARD and not OK, and stays open while the check flaps.
-A problem of another task (`Cause.FAILED`) opens when a run fails and closes with the next success. A run that a person
-or the node cancelled, or that the guard dropped, says nothing; a lost run says nothing if it is repeated.
+A problem of another task (`Cause.FAILED`) opens when a run fails and does not try again, and closes with the next
+success. A run that a person or the node cancelled, or that the guard dropped, says nothing; a lost run says nothing if
+it is repeated.
 """
 
 from collections.abc import Iterable
@@ -70,10 +71,10 @@ class Problems:
         return self._follow(rows, now, None)
 
     def learn_runs(
-        self, rows: Ints, flags: Flags, meaning: Small, lost_for_good: Bools, now: Instant
+        self, rows: Ints, flags: Flags, meaning: Small, lost_for_good: Bools, now: Instant, retried: Bools | None = None
     ) -> list[ProblemUpdate]:
-        """Runs have ended: the `meaning` of each outcome, and whether the run was lost and is not repeated. Of tasks
-        that are no checks, failure opens a problem, success closes it.
+        """Runs have ended: the `meaning` of each outcome, whether the run was lost and is not repeated, and whether it
+        tries again. Of tasks that are no checks, failure opens a problem, success closes it.
 
         `flags` are those of the tasks at the end of their runs: rows of removed tasks may be others' already.
         """
@@ -81,11 +82,19 @@ class Problems:
         others = flags & _CHECK_OR_REMOVED == 0
         succeeded = meaning & SUCCESS != 0
         failed = lost_for_good | ((meaning & GIVES_RESULT != 0) & ~succeeded)
+        if retried is not None:
+            failed &= ~retried
         opens = others & failed & (problem & _OPEN == 0)
         closes = others & succeeded & (problem & _CAUSE == _CAUSE)
         if not (opens | closes).any():
             return []
         return self._close(rows[closes], now) + self._open(rows[opens], np.uint8(_FAILURE), now)
+
+    def learn_given_up(self, rows: Ints, now: Instant) -> list[ProblemUpdate]:
+        """Runs of these tasks failed, and were to try again: that will not be made."""
+        c = self._columns
+        failed = (c.flags[rows] & _CHECK_OR_REMOVED == 0) & (c.problem[rows] & _OPEN == 0)
+        return self._open(rows[failed], np.uint8(_FAILURE), now)
 
     # Tasks that come and change
 
@@ -163,9 +172,8 @@ class Problems:
         began = np.full(len(rows), now, dtype=np.int64) if opened is None else opened
         # Two problems of a task are told apart by when they opened, also if they come within a microsecond.
         c.problem_opened[rows] = began + (began == c.problem_opened[rows])
-        # One that nobody recorded is in its state since it opened, not since now: `_update` says nothing earlier.
-        at = now if opened is None else Instant(0)
-        return [self._update(row, at) for row in rows.tolist()]
+        # It is in its state since it opened, also if that was before now: `_update` says nothing earlier.
+        return [self._update(row, Instant(0)) for row in rows.tolist()]
 
     def _move(self, rows: Ints, state: Small, now: Instant) -> list[ProblemUpdate]:
         c = self._columns

@@ -8,6 +8,7 @@ import numpy as np
 from evenbeat.core.columns import Ints
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Bools
+from evenbeat.core.telling_lines import summary_line
 from evenbeat.model import OUTPUT_LIMIT, SECOND, Instant, Invalid, Outcome, RunKind, State
 
 CLOCK_TOLERANCE: Final = 5 * SECOND
@@ -67,6 +68,13 @@ def apply_submitted(life: Lifecycle, results: ResultColumns, now: Instant) -> Ap
     as_of = Instant(max(now, int(results.known.max(initial=now))))
     changed = life.apply_results(results.rows, results.status.astype(np.uint8), results.known, results.nominal, as_of)
     return AppliedResults(counts, changed | (results.status != State.OK))
+
+
+def exit_status_output(status: int, output: str) -> str:
+    """The output of a program that failed with an exit status: that, and the line that says most, come first."""
+    said = summary_line(output, is_check=False, has_failed=True)
+    first = f"exit status {status}{f': {said}' if said else ''}"
+    return (first if said == output.strip() else f"{first}\n{output}")[:OUTPUT_LIMIT]
 
 
 def join_perfdata(output: str, perfdata: str) -> str:

@@ -49,6 +49,14 @@ class Flag(IntFlag):
     """`start_at` lies ahead: `off_grid_due` is that start, and no nominal time before it has a run."""
     PERMITTED = 65536
     """Its command or function may be executed: see `core.permission`."""
+    SKIPS_UNREACHABLE = 131072
+    """when_unreachable = "skip": without REACHABLE it is not run."""
+    NOTIFIES = 524288
+    """Contacts are told of its problems."""
+    CHAINED = 1048576
+    """Due by what becomes of other tasks, never by time: see `core.chains`."""
+    DOWNTIME = 262144
+    """It is in an active downtime: see `core.downtimes`."""
 
 
 ALL_FLAGS: Final = 0xFFFF_FFFF
@@ -56,7 +64,7 @@ ALL_FLAGS: Final = 0xFFFF_FFFF
 
 
 class TaskColumns(ScheduleColumns):
-    """Everything the core knows of a task: about 110 bytes."""
+    """Everything the core knows of a task: about 120 bytes."""
 
     flags = Column(np.uint32, Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED)
     accounted = Column(np.int64, NEVER)
@@ -75,9 +83,12 @@ class TaskColumns(ScheduleColumns):
     priority = Column(np.int8, 0)
     retry = SharedValueColumn(0)
     attempts = Column(np.uint8, 3)
+    retry_policy = Column(np.uint32, 0)
+    """Of a task that is no check: the number of what it says of its retries, see `core.retries`; 0 for none."""
     state = Column(np.uint8, State.OK)
     hard = Column(np.bool_, default=True)
     attempt = Column(np.uint8, 1)
+    """Of a check: how many problems in a row, until it is HARD. Of another task: which attempt its latest run was."""
     changes = Column(np.uint32, 0)
     flapping = Column(np.bool_, default=False)
     result_at = Column(np.int64, NEVER)
@@ -85,6 +96,14 @@ class TaskColumns(ScheduleColumns):
     """The open problem, packed by `core.problems`; 0 for none."""
     problem_opened = Column(np.int64, 0)
     """When it opened; if it has closed, when the last one did."""
+    hold = Column(np.uint8, 0)
+    """Why its open problem is told to nobody now: an `alerts.Hold`, kept by `core.holds`."""
+    point = Column(np.int32, -1)
+    """Of a task with dependencies, or that is one: its point in the graph of `core.reachability`."""
+    owner = Column(np.int32, 0)
+    """The number of its owner, as the node counts them."""
+    downtime = Column(np.uint8, 0)
+    """Whether active downtimes select it, packed by `core.downtimes`; `Flag.DOWNTIME` also knows its parents'."""
 
 
 def tolerance_of(columns: TaskColumns, rows: Ints, flags: Flags, interval: Ints) -> Ints:

@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.guard import attempts_of, default_timebox
+from evenbeat.core.guard import attempts_of
 from evenbeat.core.task import ALL_FLAGS, Flag, TaskColumns
+from evenbeat.core.timebox import NO_TIMEBOX, default_timebox
 from evenbeat.core.times import ScheduleTimes
-from evenbeat.model import MINUTE, SECOND, Backlog, Missed, Spread, Task
+from evenbeat.model import MINUTE, SECOND, Backlog, Missed, Spread, Task, WhenUnreachable
 from evenbeat.when.cron import Cron
 from evenbeat.when.interval import Interval
 from evenbeat.when.schedule import compile_schedule
@@ -21,12 +22,17 @@ _EACH: Final = int(Flag.EACH)
 _PASSIVE: Final = int(Flag.PASSIVE)
 _NOTHING_TO_RUN: Final = int(Flag.NOTHING_TO_RUN)
 _MISSED: Final = {Missed.ONCE: 0, Missed.SKIP: int(Flag.MISSED_SKIP), Missed.ALL: int(Flag.MISSED_ALL)}
+_SKIPS_UNREACHABLE: Final = int(Flag.SKIPS_UNREACHABLE)
+_NOTIFIES: Final = int(Flag.NOTIFIES)
+_CHAINED: Final = int(Flag.CHAINED)
 DEFINED_FLAGS: Final = (
-    _ENABLED | _CHECK | _EACH | _PASSIVE | _NOTHING_TO_RUN | int(Flag.MISSED_SKIP) | int(Flag.MISSED_ALL)
+    (_ENABLED | _CHECK | _EACH | _PASSIVE | _NOTHING_TO_RUN | _SKIPS_UNREACHABLE | _NOTIFIES | _CHAINED)
+    | int(Flag.MISSED_SKIP)
+    | int(Flag.MISSED_ALL)
 )
 """What a definition says; the other flags are what has happened to the task."""
 
-_FIELDS_NOT_IN_KIND: Final = {"name", "schedule", "job", "labels", "weight"}
+_FIELDS_NOT_IN_KIND: Final = {"pause", "name", "schedule", "job", "labels", "weight", "depends", "depends_any"}
 _kind_of: Final = attrgetter(
     *(field for field in Task.__struct_fields__ if field not in _FIELDS_NOT_IN_KIND),
     "schedule.every",
@@ -88,6 +94,7 @@ def enrol(
     c.retry[rows] = alike.value_per_task(retry_interval_of)
     c.attempts[rows] = alike.value_per_task(attempts_of)
     c.flags[rows] = (c.flags[rows] & (ALL_FLAGS ^ DEFINED_FLAGS)) | alike.value_per_task(_flags).astype(np.uint32)
+    c.flags[rows[[i for i in others.tolist() if tasks[i].schedule.parents]]] |= _CHAINED
     # Commands differ from task to task, so this is asked of each passive check and not of each kind.
     passive = np.flatnonzero(c.flags[rows] & _PASSIVE).tolist()
     idle = [i for i in passive if not tasks[i].job.command and tasks[i].job.function is None]
@@ -121,6 +128,10 @@ def _flags(task: Task) -> int:
         flags |= _PASSIVE
     if task.backlog is Backlog.EACH:
         flags |= _EACH
+    if task.when_unreachable is WhenUnreachable.SKIP:
+        flags |= _SKIPS_UNREACHABLE
+    if task.notify:
+        flags |= _NOTIFIES
     return flags
 
 
@@ -135,13 +146,15 @@ def retry_interval_of(task: Task) -> int:
     return MINUTE if task.schedule.every is None else max(task.schedule.every // 5, SECOND)
 
 
-def default_timebox_of(task: Task) -> int:
-    """How long a run may last; 0 where that depends on its nominal time, for cron tasks that say nothing."""
-    if task.timebox is not None:
-        return task.timebox
-    schedule = task.schedule
-    if schedule.every is not None:
-        return default_timebox(schedule.every, check=task.check)
-    if task.check or schedule.at is not None or (schedule.cron or "").strip() in ("@reboot", "@shutdown"):
-        return default_timebox(None, check=task.check)
-    return 0
+def timebox_setting(task: Task) -> int:
+    """How long a run may last. Where that depends on its nominal time: minus so many percent of the time to the next
+    one, or 0 for a check that says nothing. `run_plan` knows both.
+    """
+    every = task.schedule.every
+    if task.timebox is None:
+        if every is None and task.check and not task.passive:
+            return 0
+        return default_timebox(every, check=task.check)
+    if task.timebox < 0 and every is not None:
+        return max(every * -task.timebox // 100, 1)
+    return task.timebox or NO_TIMEBOX

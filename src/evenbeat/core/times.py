@@ -216,6 +216,15 @@ class ScheduleTimes:
             found[period == number] = FOREVER if opens is None else opens
         return found
 
+    def closes_at(self, rows: Ints, now: Instant) -> Ints:
+        """When the period of each row closes, now if it is closed; FOREVER if it does not."""
+        period = self._columns.period[rows]
+        found = np.full(len(rows), FOREVER, dtype=np.int64)
+        for number in np.unique(period[period >= 0]).tolist():
+            state = self._periods[number].state(now)
+            found[period == number] = state.until if state.inside else now
+        return found
+
     def repeats_after(self, rows: Ints) -> Ints:
         """How far the clock can be set back without the nominal times of each row happening again; grids always do."""
         calendar = self._columns.calendar[rows]

@@ -1,12 +1,24 @@
 """The result of reading a file: its tasks, periods and settings, the positions of values, and errors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
 
-from evenbeat.model import DAY, MAX_EVERY, SECOND, CommandSource, Invalid, Period, Task
+from evenbeat.model import (
+    DAY,
+    MAX_EVERY,
+    SECOND,
+    CommandSource,
+    Contact,
+    Downtime,
+    Invalid,
+    Notify,
+    Period,
+    ShortText,
+    Task,
+)
 from evenbeat.when.duration import parse_duration
 
 NOTHING_TO_RUN: Final = "there is nothing to run, say `command`, `function` or `passive = true`"
@@ -38,9 +50,21 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """Who may define commands: see `core.permission`."""
     pass_env: tuple[str, ...] | None = None
     """Variables of the node's environment that commands get beside the usual ones: see `core.environment`."""
+    notify: Notify | None = None
+    """Who gets messages about problems of the node itself."""
+    page: ShortText | None = None
+    """The URL of the page as people reach it, for links in messages; None for where the node serves it."""
+    ping: ShortText | None = None
+    """A URL, or a reference to one, that is called as long as the node works: a dead man's switch."""
+    stop_grace: Annotated[int, Meta(ge=0, le=DAY)] | None = None
+    """How long runs have to end when the node is stopped in order."""
 
 
-NODE_DURATIONS: Final = {"keep": (1, MAX_EVERY, "up to 3653d"), "start_window": (SECOND, DAY, "1s to 1d")}
+NODE_DURATIONS: Final = {
+    "keep": (1, MAX_EVERY, "up to 3653d"),
+    "start_window": (SECOND, DAY, "1s to 1d"),
+    "stop_grace": (0, DAY, "0s to 1d"),
+}
 """The keys that are durations: minimum, maximum, and both in words."""
 
 
@@ -61,6 +85,8 @@ class Config(NamedTuple):
     limits: dict[str, int]
     node: NodeSettings | None
     """None if the file does not mention it."""
+    contacts: Mapping[str, Contact] = {}
+    downtimes: tuple[Downtime, ...] = ()
 
 
 class FilePosition(NamedTuple):
@@ -87,7 +113,7 @@ class ParsedFile(NamedTuple):
 
     file: str
     config: Config
-    place_of: Callable[[tuple[str, ...], int | None], FilePosition | None]
+    place_of: Callable[[tuple[str | int, ...], int | None], FilePosition | None]
     """The position of the value at a path, or of a column within it. A task's path is ("tasks", name, key)."""
     warnings: tuple[ConfigError, ...] = ()
     """Warnings found while reading."""

@@ -8,9 +8,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from evenbeat.core.chain_rules import CHAIN_KEYS
+from evenbeat.core.dependencies import DEPENDENCY_KEYS
 from evenbeat.load.config import Durability
 from evenbeat.load.locate import KeyPath
-from evenbeat.model import Backlog, Days, Hash, Invalid, Missed, Prefer, Spread
+from evenbeat.model import Backlog, Days, Hash, Invalid, Missed, Prefer, Spread, WhenUnreachable
 from evenbeat.when.nearest import nearest_words
 
 _CHOICES: Final[dict[str, type[StrEnum]]] = {
@@ -21,6 +23,7 @@ _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "missed": Missed,
     "backlog": Backlog,
     "durability": Durability,
+    "when_unreachable": WhenUnreachable,
 }
 _MAX_ACCEPTED_LISTED: Final = 10
 MAX_ERRORS: Final = 100
@@ -69,14 +72,14 @@ class DocumentErrors:
         via = self.inherited_from.get(path[:2])
         return (*via[str(path[2])], *path[2:]) if via and len(path) > 2 and path[2] in via else path
 
-    def table(self, path: tuple[str, ...], value: Any) -> dict[str, Any] | None:
+    def table(self, path: KeyPath, value: Any) -> dict[str, Any] | None:
         """The value, if it is a table."""
         if isinstance(value, dict):
             return value
-        self.refuse(path, f"{str(value)[:64]!r} where a table [{'.'.join(path)}] should be")
+        self.refuse(path, f"{str(value)[:64]!r} where a table [{'.'.join(map(str, path))}] should be")
         return None
 
-    def known_keys(self, path: tuple[str, ...], table: dict[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
+    def known_keys(self, path: KeyPath, table: dict[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
         """Refuse unknown keys, and return the table without them."""
         known = frozenset(accepted)
         for key in [k for k in table if k not in known]:
@@ -89,7 +92,7 @@ class DocumentErrors:
         self._suggestions -= 1
         return f", {_hint(key[:64], accepted)}"
 
-    def convert(self, path: tuple[str, ...], table: dict[str, Any], noun: type[_StructT]) -> _StructT | None:
+    def convert(self, path: KeyPath, table: dict[str, Any], noun: type[_StructT]) -> _StructT | None:
         """Convert a table to a model object. Keys with wrong values are refused and dropped until the rest converts."""
         whole = True
         while True:
@@ -128,6 +131,12 @@ def _explain_validation_error(error: msgspec.ValidationError, table: Mapping[str
     field = keys[0] if keys else ""
     if message.startswith("Invalid enum value") and field in _CHOICES:
         message = f"{table[str(field)]!r} is not a choice, accepted: {', '.join(_CHOICES[str(field)])}"
+    if field in DEPENDENCY_KEYS and isinstance(table.get(str(field)), str):
+        one = msgspec.json.encode(table[str(field)][:64]).decode()
+        message = f"one text, accepted: a list of checks: [{one}]"
+    if field in CHAIN_KEYS and isinstance(table.get(str(field)), str):
+        one = msgspec.json.encode(table[str(field)][:64]).decode()
+        message = f"one text, accepted: a list of tasks: [{one}]"
     if field == "name":
         return (), f"the name: {message}"
     return tuple(keys), message

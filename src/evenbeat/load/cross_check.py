@@ -9,7 +9,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from evenbeat.core.references import missing_references
+from evenbeat.core.chain_rules import chain_definition_errors, chain_errors
+from evenbeat.core.dependencies import definition_errors, dependency_errors
+from evenbeat.core.references import ReferencePath, SharedNames, missing_contacts, missing_periods, missing_references
+from evenbeat.core.task_graph import NoOtherTasks, OtherTasks
 from evenbeat.load.config import (
     NODE_DURATIONS,
     NOTHING_TO_RUN,
@@ -19,9 +22,11 @@ from evenbeat.load.config import (
     NodeSettings,
     ParsedFile,
 )
+from evenbeat.load.contacts import contact_errors, node_url_errors
+from evenbeat.load.downtimes import downtime_errors, patterns_error
 from evenbeat.load.one_off import past_at_error
 from evenbeat.load.safe_text import name_error, text_error
-from evenbeat.model import HIDDEN_VALUE, Days, Instant, Invalid, Period, Task
+from evenbeat.model import HIDDEN_VALUE, Contact, Days, Instant, Invalid, Period, Task
 from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.duration import format_duration
 from evenbeat.when.lint import cron_warnings
@@ -29,7 +34,7 @@ from evenbeat.when.period import compile_periods
 
 MAX_FINDINGS_SHOWN: Final = 100
 """Findings beyond this number are counted, not listed: the first ones explain them."""
-FindingPath = tuple[str, ...]
+FindingPath = ReferencePath
 _NAME: Final = ("name",)
 _HIDDEN_VALUE: Final = (
     f"{HIDDEN_VALUE} stands for a value that only the role admin reads: give the value itself, or say where it is "
@@ -57,8 +62,11 @@ class ExistingDefinitions(NamedTuple):
     """Owner and definition by name."""
     node: Mapping[str, NodeSettings] = {}
     """Node settings of other owners."""
+    contacts: Mapping[str, tuple[str, Contact]] = {}
     names: Mapping[str, str] = {}
     """Owners of tasks, by those of their names that the documents use too."""
+    tasks: OtherTasks = NoOtherTasks()
+    """Tasks that the documents do not define: some of theirs may depend on them, or follow them."""
 
 
 NOTHING_EXISTS: Final = ExistingDefinitions()
@@ -70,27 +78,32 @@ def validate_configs(
     """All conflicts. Without `must_run` tasks need no command, for callers that only compute times."""
     periods = {name: period for name, (_, period) in known.periods.items()}
     limits = {name: most for name, (_, most) in known.limits.items()}
+    contacts = set(known.contacts)
     for config in configs.values():
         periods |= config.periods
         limits |= config.limits
+        contacts |= config.contacts.keys()
+    names = SharedNames(periods, limits, contacts)
     found = [*_invalid_texts(configs), *_duplicate_names(configs, known.names), *_conflicting_settings(configs, known)]
     for owner, config in configs.items():
         found += (
             # The name of a task is not a key in a file, but the header above its keys.
             ValidationFinding(owner, (_section(task), task.name, *(path if path != _NAME else ())), message)
             for task in config.tasks
-            for path, message in validate_task(task, periods, limits, must_run=must_run)
+            for path, message in validate_task(task, names, must_run=must_run)
         )
+        found += _invalid_contacts(owner, config, names)
+        found += _invalid_downtimes(owner, config, names)
+    found += _wrong_dependencies(configs, known.tasks)
     return found or list(_invalid_periods(configs, periods))
 
 
-def validate_task(
-    task: Task, periods: Mapping[str, Period], limits: Mapping[str, int], *, must_run: bool = True
-) -> Iterator[tuple[FindingPath, str]]:
+def validate_task(task: Task, known: SharedNames, *, must_run: bool = True) -> Iterator[tuple[FindingPath, str]]:
     """Impossible values of a task and references to missing things: the key, and what is wrong with it."""
     yield from _invalid_task_texts(task)
-    for reference, message in missing_references(task, periods, limits):
-        yield (reference.key,), message
+    yield from missing_references(task, known)
+    for key, message in (*definition_errors(task), *chain_definition_errors(task)):
+        yield (key,), message
     if must_run and not task.job.command and task.job.function is None and not task.passive:
         yield (), NOTHING_TO_RUN
 
@@ -111,15 +124,57 @@ def _invalid_task_texts(task: Task) -> Iterator[tuple[FindingPath, str]]:
             yield ("env", key), _HIDDEN_VALUE
 
 
+def _invalid_contacts(owner: str, config: Config, known: SharedNames) -> Iterator[ValidationFinding]:
+    """Impossible values of contacts, and references of contacts and of [node] to missing things."""
+    for name, contact in config.contacts.items():
+        for path, message in (*contact_errors(contact), *missing_periods(contact, known.periods)):
+            yield ValidationFinding(owner, ("contacts", name, *path), message)
+    if config.node is not None:
+        for path, message in missing_contacts(config.node.notify or (), known.contacts):
+            yield ValidationFinding(owner, ("node", *path), message)
+        for key, message in node_url_errors(config.node):
+            yield ValidationFinding(owner, ("node", key), message)
+
+
+def _invalid_downtimes(owner: str, config: Config, known: SharedNames) -> Iterator[ValidationFinding]:
+    """Texts of downtimes that cannot be displayed, and references to missing periods."""
+    if problem := patterns_error(config.downtimes):
+        yield ValidationFinding(owner, ("downtimes",), problem)
+    for i, downtime in enumerate(config.downtimes):
+        for path, message in (*downtime_errors(downtime), *missing_periods(downtime, known.periods)):
+            yield ValidationFinding(owner, ("downtimes", i, *path), message)
+
+
 def _invalid_texts(configs: Mapping[str, Config]) -> Iterator[ValidationFinding]:
-    """Names of owners, periods and limits."""
+    """Names of owners, periods, limits and contacts."""
     for owner, config in configs.items():
         if not owner.startswith("file:") and (problem := text_error(owner)):
             yield ValidationFinding(owner, (), f"the owner: {problem}")
-        for section, names in (("periods", config.periods), ("limits", config.limits)):
+        sections: tuple[tuple[str, Iterable[str]], ...] = (
+            ("periods", config.periods),
+            ("limits", config.limits),
+            ("contacts", config.contacts),
+        )
+        for section, names in sections:
             for name in names:
                 if problem := name_error(name):
                     yield ValidationFinding(owner, (section, name), f"the name: {problem}")
+
+
+def _wrong_dependencies(configs: Mapping[str, Config], others: OtherTasks) -> Iterator[ValidationFinding]:
+    """Parents that do not exist or are of the wrong kind, and circles, across all documents."""
+    tasks = [task for config in configs.values() for task in config.tasks]
+    errors = [*dependency_errors(tasks, others), *chain_errors(tasks, others)]
+    wrong = {error.task for error in errors}
+    places = {
+        task.name: (owner, _section(task))
+        for owner, config in configs.items()
+        for task in config.tasks
+        if task.name in wrong
+    }
+    for error in errors:
+        owner, section = places[error.task]
+        yield ValidationFinding(owner, (section, error.task, error.key), error.message)
 
 
 def _section(task: Task) -> str:
@@ -139,15 +194,17 @@ def _duplicate_names(configs: Mapping[str, Config], taken: Mapping[str, str]) ->
 
 
 def _conflicting_settings(configs: Mapping[str, Config], known: ExistingDefinitions) -> Iterator[ValidationFinding]:
-    """Periods, limits and node settings that two owners define differently."""
+    """Periods, limits, contacts and node settings that two owners define differently."""
     defined: dict[FindingPath, tuple[str, object]] = {("periods", name): of for name, of in known.periods.items()}
     defined |= {("limits", name): of for name, of in known.limits.items()}
+    defined |= {("contacts", name): of for name, of in known.contacts.items()}
     for owner, node in known.node.items():
         defined |= {("node", key): (owner, value) for key, value in _node_values(node)}
     for owner, config in configs.items():
         sections: tuple[tuple[str, Iterable[tuple[str, object]]], ...] = (
             ("periods", config.periods.items()),
             ("limits", config.limits.items()),
+            ("contacts", config.contacts.items()),
             ("node", () if config.node is None else _node_values(config.node)),
         )
         for section, values in sections:
@@ -155,8 +212,10 @@ def _conflicting_settings(configs: Mapping[str, Config], known: ExistingDefiniti
                 other, before = defined.setdefault((section, name), (owner, value))
                 if before != value:
                     message = f"{_shown(name, value)} here, {_shown(name, before)} in {_owner_text(other)}"
-                    if section == "periods":
-                        message = f"{_owner_text(other)} defines the period {name!r} differently"
+                    if section in ("periods", "contacts"):  # of a contact, without its secrets
+                        message = f"{_owner_text(other)} defines the {section[:-1]} {name!r} differently"
+                    elif section == "node" and name in ("notify", "ping"):
+                        message = f"{_owner_text(other)} has another `{name}`"
                     yield ValidationFinding(owner, (section, name), message, is_conflict=True)
 
 
@@ -193,7 +252,7 @@ def config_errors_of(
     errors: dict[ConfigError, None] = {}
     for finding in found[:MAX_FINDINGS_SHOWN]:
         source = source_of(finding.owner)
-        dotted = ".".join(finding.path)
+        dotted = ".".join(map(str, finding.path))
         if source is None:
             errors[ConfigError(_owner_text(finding.owner), None, f"{dotted}: {finding.message}")] = None
             continue

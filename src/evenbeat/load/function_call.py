@@ -5,7 +5,7 @@ import re
 import warnings
 from typing import Final
 
-from evenbeat.model import ArgumentValue, Invalid, Job
+from evenbeat.model import ArgumentItem, ArgumentValue, Invalid, Job
 
 _CALL: Final = re.compile(r"py\s+(?P<function>[^\s(]+)\s*(?:\((?P<arguments>.*)\))?\s*")
 _ACCEPTED: Final = 'accepted: py module:function("text", 3, key=True)'
@@ -30,8 +30,8 @@ def parse_call(command: str) -> Job:
     function = found["function"]
     if not all(function.rpartition(":")[::2]):
         raise Invalid(f"{function[:64]!r} is not a function, {_ACCEPTED}", column=found.start("function") + 1)
-    args: list[ArgumentValue] = []
-    kwargs: dict[str, ArgumentValue] = {}
+    args: list[ArgumentItem] = []
+    kwargs: dict[str, ArgumentItem] = {}
     if found["arguments"]:
         start = found.start("arguments")
         call = _parse_arguments(found["arguments"], start)

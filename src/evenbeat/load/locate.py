@@ -25,6 +25,8 @@ class TomlPositions:
         self._known: dict[tuple[str, ...], FilePosition] = {}
         table: tuple[str, ...] = ()
         open_string = ""
+        counts: dict[tuple[str, ...], int] = {}
+        """How many tables of an array of tables there were."""
         for number, line in enumerate(self._lines, start=1):
             if open_string:  # a script, perhaps, whose lines look like ours
                 open_string = "" if open_string in line else open_string
@@ -35,6 +37,9 @@ class TomlPositions:
             open_string = next((q for q in _LONG_QUOTES if q in line and line.count(q) % 2), "")
             if start == "[" and (header := _HEADER.match(line)):
                 table = _keys(header["keys"])
+                if line.lstrip().startswith("[["):
+                    counts[table] = counts.get(table, -1) + 1
+                    table = (*table, _nth(counts[table]))
                 # A header [a.b] also says where [a] is, if nothing before it does.
                 found, known, column = table, 0, header.start("keys") + 1
             elif assignment := _ASSIGNMENT.match(line):
@@ -49,7 +54,12 @@ class TomlPositions:
 
         `inner_column` counts within a string value, from 1; it is used where the string stands on its line as it is.
         """
-        names = tuple(p for p in path if isinstance(p, str))
+        names: tuple[str, ...] = ()
+        for part in path:
+            if (*names, _nth(part)) in self._known:
+                names = (*names, _nth(part))
+            elif isinstance(part, str):
+                names = (*names, part)
         for length in range(len(names), 0, -1):
             if place := self._known.get(names[:length]):
                 value = _value(self._document, path)
@@ -68,6 +78,11 @@ class TomlPositions:
             if number > place.line and _ASSIGNMENT.match(self._lines[number - 1]):
                 break  # the next key: the string is written in a way we cannot follow
         return place
+
+
+def _nth(number: int | str) -> str:
+    """Stands for a table of an array of tables: no key looks like this."""
+    return f"\0{number}"
 
 
 def _keys(text: str) -> tuple[str, ...]:

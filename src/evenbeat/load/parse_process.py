@@ -6,7 +6,7 @@ problem of the file, which is then read here.
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from evenbeat.load.config import BadFileError, Config, ConfigError, NodeSettings
 from evenbeat.load.files import load_file
-from evenbeat.model import Period, Task
+from evenbeat.model import Contact, Downtime, Period, Task
 
 SUBPROCESS_FROM_BYTES: Final = 1 << 20
 """Bytes; a smaller file is parsed within some tens of milliseconds."""
@@ -35,6 +35,8 @@ class _ResultHeader(Struct):
     limits: dict[str, int] = {}
     node: NodeSettings | None = None
     pieces: int = 0
+    contacts: Mapping[str, Contact] = {}
+    downtimes: tuple[Downtime, ...] = ()
 
 
 _header_decoder: Final = msgspec.msgpack.Decoder(_ResultHeader)
@@ -74,7 +76,7 @@ def _receive_config(pipe: IO[bytes]) -> Config:
     if head.problems:
         raise BadFileError(head.problems, head.more)
     tasks = tuple(task for _ in range(head.pieces) for task in _tasks_decoder.decode(_read_piece(pipe)))
-    return Config(tasks, head.periods, head.limits, head.node)
+    return Config(tasks, head.periods, head.limits, head.node, head.contacts, head.downtimes)
 
 
 def _read_piece(pipe: IO[bytes]) -> bytes:
@@ -96,7 +98,8 @@ def _encoded_pieces(path: Path) -> Iterator[bytes]:
         yield encode(_ResultHeader(e.errors, e.errors_omitted))
         return
     pieces = range(0, len(config.tasks), _TASKS_PER_PIECE)
-    yield encode(_ResultHeader([], 0, config.periods, config.limits, config.node, len(pieces)))
+    rest = (config.periods, config.limits, config.node, len(pieces), config.contacts, config.downtimes)
+    yield encode(_ResultHeader([], 0, *rest))
     for at in pieces:
         yield encode(config.tasks[at : at + _TASKS_PER_PIECE])
 

@@ -5,7 +5,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
+_MARKS: Final = re.compile("[\ue000-\ue00f]")
 _VARIABLE: Final = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+
+
+def without_gaps(text: str) -> str:
+    """A text of others, which may have no gaps of ours, nor marks of importers."""
+    return _MARKS.sub("\ufffd", text)
 
 
 def host_variable(what: str) -> str:

@@ -6,8 +6,11 @@ from typing import Any, Final
 import msgspec
 
 from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.contacts import notify_to_list
 from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
+from evenbeat.load.size_text import format_size
 from evenbeat.load.tasks import DURATION_KEYS, TaskBuilder, inherit_keys
+from evenbeat.load.timebox_text import format_timebox
 from evenbeat.model import ENV_REFERENCE_PREFIXES, HIDDEN_VALUE, Invalid, Spread, Task
 from evenbeat.when.duration import format_duration, parse_duration
 
@@ -20,11 +23,17 @@ def task_to_table(task: Task) -> dict[str, Any]:
     """The keys of a task, as a file would have them: `task_of` makes the same task of it, unless it is paused."""
     table: dict[str, Any] = msgspec.to_builtins(task)
     table = {**table.pop("schedule"), **table.pop("job", {}), **table}
-    for key in ("name", "check", "paused", "pinned"):
+    for key in ("name", "check", "paused", "pause", "pinned"):
         table.pop(key, None)
     for key in DURATION_KEYS:
         if key in table:
             table[key] = format_duration(table[key])
+    if task.notify:
+        table["notify"] = notify_to_list(task.notify)
+    if "output_keep" in table:
+        table["output_keep"] = format_size(table["output_keep"])
+    if "timebox" in table:
+        table["timebox"] = format_timebox(table["timebox"])
     if table.get("shell"):
         table["command"] = table["command"][0]
     return table
@@ -95,5 +104,9 @@ def change_table(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
     new |= {key: before[key] for key in stays if key in before and key not in new}
     whole = inherit_keys(new, before)
     # Keys that belonged to a replaced value go with it; keys that were typed are refused instead.
-    gone = [k for k in CONDITIONAL_KEYS & (whole.keys() - new.keys()) if why_without_effect(k, whole, check=True)]
+    gone = [
+        key
+        for key in CONDITIONAL_KEYS & (whole.keys() - new.keys())
+        if all(why_without_effect(key, whole, check=check) for check in (True, False))
+    ]
     return {key: value for key, value in whole.items() if key not in gone}

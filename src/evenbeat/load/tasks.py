@@ -1,35 +1,42 @@
 """Converts the table of a task to a Task, with the defaults that suit it. Files have a hundred thousand of them."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from evenbeat.core.dependencies import DEPENDENCY_KEYS
 from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.contacts import notify_of_value, notify_range_error
 from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
 from evenbeat.load.one_off import RELATIVE_REFUSED, is_relative
-from evenbeat.model import SECOND, Invalid, Job, Schedule, Task, WhenMissing
+from evenbeat.load.retry_keys import backoff_error, retry_on_error
+from evenbeat.load.size_text import parse_size
+from evenbeat.load.timebox_text import parse_timebox
+from evenbeat.model import SCHEDULE_KINDS, SECOND, Invalid, Job, NotifyContact, Schedule, Task, WhenMissing
 from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_cron_entry
 from evenbeat.when.duration import parse_duration
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.zone import zone
 
-_SCHEDULE_KINDS: Final = ("every", "cron", "calendar", "at")
 _WORK_KEYS: Final = ("command", "function", "passive")
 _SCHEDULE_KEYS: Final = tuple(field for field in Schedule.__struct_fields__ if field != "pinned")
 _JOB_KEYS: Final = Job.__struct_fields__
-_FIELDS_NOT_KEYS: Final = {"name", "check", "schedule", "job", "paused"}
+_FIELDS_NOT_KEYS: Final = {"name", "check", "schedule", "job", "paused", "pause"}
 """Fields of a task that come from its header, from other keys, or are set by hand."""
 TASK_KEYS: Final = (
     *_SCHEDULE_KEYS,
     *_JOB_KEYS,
     *(f for f in Task.__struct_fields__ if f not in _FIELDS_NOT_KEYS),
 )
-DURATION_KEYS: Final = ("every", "phase", "timebox", "tolerance", "catch_up", "retry", "grace")
+DURATION_KEYS: Final = (
+    *("every", "phase", "longer_than", "tolerance", "catch_up", "retry", "grace", "repeat", "gather", "backoff"),
+    "backoff_max",
+)
 _TIME_KEYS: Final = ("at", "start_at")
 _BELONGS_TO: Final = {
     "spread": "every",
@@ -48,6 +55,7 @@ _COMPANION_KEYS: Final = {
     "args": ("function",),
     "kwargs": ("function",),
     "when_missing": ("passive",),
+    "backoff_max": ("backoff",),
 }
 _SAMPLES: Final[dict[str, dict[str, Any]]] = {
     "every": {"every": SECOND},
@@ -65,7 +73,7 @@ _ANY_SCHEDULE: Final = Schedule(every=SECOND)
 _ALL_KEYS: Final = frozenset(TASK_KEYS)
 _SCHEDULE_KEY_SET: Final = frozenset(_SCHEDULE_KEYS)
 _JOB_KEY_SET: Final = frozenset(_JOB_KEYS)
-_PARSED_KEYS: Final = frozenset((*DURATION_KEYS, *_TIME_KEYS, "second"))
+_PARSED_KEYS: Final = frozenset((*DURATION_KEYS, *_TIME_KEYS, "timebox", "second", "notify", "output_keep"))
 
 
 class _TableShape(NamedTuple):
@@ -88,8 +96,12 @@ class TaskBuilder:
     def __init__(self, errors: DocumentErrors, defaults: dict[str, Any]) -> None:
         self._errors = errors
         self._schedules: dict[Any, tuple[Schedule, bool]] = {}
+        self._notified: dict[str, tuple[NotifyContact, ...]] = {}
         self._shapes: dict[tuple[object, ...], _TableShape] = {}
         self._defaults = self._checked_defaults(defaults)
+        self._default_parents = {
+            key: self._defaults[key] for key in DEPENDENCY_KEYS if isinstance(self._defaults.get(key), list)
+        }
 
     @property
     def default_zone(self) -> str | None:
@@ -103,7 +115,7 @@ class TaskBuilder:
         for key in list(defaults):
             # Each by itself, in a task it suits, so that an error is reported once, and here.
             kind = "every" if _BELONGS_TO.get(key) == "every" else "cron"
-            sample: dict[str, Any] = {} if key in _SCHEDULE_KINDS else _SAMPLES[kind].copy()
+            sample: dict[str, Any] = {} if key in SCHEDULE_KINDS else _SAMPLES[kind].copy()
             for other in _COMPANION_KEYS.get(key, ()):
                 sample |= {other: defaults[other]} if other in defaults else _SAMPLES.get(other, {})
             before = len(self._errors)
@@ -114,6 +126,9 @@ class TaskBuilder:
 
     def build(self, path: tuple[str, str], table: dict[str, Any], name: str) -> Task | None:
         """The task of a table, or None if it was refused."""
+        for key, parents in self._default_parents.items():
+            if key not in table and name in parents:
+                table = {**table, key: [parent for parent in parents if parent != name]}
         keys = (table.get("passive") is True, *table)
         shape = self._shapes.get(keys)
         if shape is None:
@@ -161,12 +176,23 @@ class TaskBuilder:
         table = table.copy()
         for key in spelt:
             value = table[key]
-            if key in DURATION_KEYS:
+            if key in DURATION_KEYS or key == "timebox":
                 try:
-                    table[key] = _cached_duration(value) if type(value) is str else parse_duration(value)
+                    parse = parse_timebox if key == "timebox" else parse_duration
+                    table[key] = _cached(parse, value) if type(value) is str else parse(value)
+                    if problem := notify_range_error(key, table[key]):
+                        raise Invalid(f"{value!r} is out of range, {problem}")
                 except Invalid as e:
                     self._errors.refuse((*path, key), e)
                     del table[key]
+            elif key == "output_keep":
+                try:
+                    table[key] = parse_size(value)
+                except Invalid as e:
+                    self._errors.refuse((*path, key), e)
+                    del table[key]
+            elif key == "notify":
+                table[key] = self._notify((*path, key), value)
             elif key == "at" and is_relative(value):
                 self._errors.refuse((*path, key), RELATIVE_REFUSED)
                 del table[key]
@@ -175,6 +201,17 @@ class TaskBuilder:
             elif key == "second" and value == "spread":
                 del table[key]
         return table
+
+    def _notify(self, path: tuple[str, ...], value: Any) -> tuple[NotifyContact, ...]:
+        """The contacts that a task names; the same object for all that name the same."""
+        key = repr(value)
+        found = self._notified.get(key)
+        if found is None:
+            found = notify_of_value(self._errors, path, value)
+            if found is None:
+                return ()
+            self._notified[key] = found
+        return found
 
     def _build(self, path: tuple[str, ...], table: dict[str, Any], name: str, *, check: bool) -> Task | None:
         schedule: dict[str, Any] = {}
@@ -199,6 +236,8 @@ class TaskBuilder:
             if refused is None:
                 return None
             task = refused
+        if task.retry_on or task.backoff_max is not None:
+            self._check_retries(path, task)
         if (
             task.start_at is not None
             or task.passive
@@ -209,6 +248,13 @@ class TaskBuilder:
         ):
             self._check_texts(path, task)
         return task if when is not None else None
+
+    def _check_retries(self, path: tuple[str, ...], task: Task) -> None:
+        if error := backoff_error(task):
+            self._errors.refuse((*path, "backoff_max"), error)
+        for i, cause in enumerate(task.retry_on):
+            if error := retry_on_error(cause):
+                self._errors.refuse((*path, "retry_on", i), error)
 
     def _split(self, path: tuple[str, ...], job: dict[str, Any]) -> None:
         """A command that is one text: a line for the shell, or an error."""
@@ -255,7 +301,7 @@ class TaskBuilder:
         key = (*table.items(), type(table.get("second")))
         try:
             known = self._schedules.get(key)
-        except TypeError:  # a list or a table, which is not accepted here
+        except TypeError:  # a list, or a table, which is not accepted here
             known, key = None, ()
         if known is None:
             before = len(self._errors)
@@ -304,7 +350,7 @@ def _merge(table: dict[str, Any], below: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schedule_kind(table: Mapping[str, Any]) -> str:
-    for kind in _SCHEDULE_KINDS:
+    for kind in SCHEDULE_KINDS:
         if kind in table:
             return kind
     return ""
@@ -318,7 +364,7 @@ def _work_kind(table: Mapping[str, Any]) -> frozenset[str]:
 
 def _default_applies(key: str, kind: str, work: frozenset[str]) -> bool:
     # A default spread is for interval tasks, a default hash for cron ones: each task takes what suits it.
-    if key in _SCHEDULE_KINDS:
+    if key in SCHEDULE_KINDS:
         return key == kind
     if key in _WORK_KEYS:
         return key in work
@@ -334,8 +380,8 @@ def _depends_on_name(schedule: Schedule) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _cached_duration(text: str) -> int:
-    return parse_duration(text)
+def _cached(parse: Callable[[str], int], text: str) -> int:
+    return parse(text)
 
 
 def _quoted(word: str) -> str:

@@ -1,21 +1,25 @@
 """Read tasks, checks and periods from TOML. Every problem is reported with file, line and column; nothing is guessed.
 
-[node]                max_concurrent, keep, durability, start_window, start_rate, commands, pass_env
+[node]                max_concurrent, keep, durability, start_window, start_rate, commands, pass_env, notify, page,
+                      ping, stop_grace
 [defaults]            what every task below has unless it says otherwise
 [templates.NAME]      what the tasks have that say `use = "NAME"`
 [periods.NAME]        ranges, holidays, include, exclude, prefer, zone
+[contacts.NAME]       send, webhook, secret, command, email, smtp, sender, period, states, per_hour
 [limits]              NAME = how many runs at the same time
+[[downtimes]]         names, owner, labels, from, until, zone, period, dependents, comment
 [checks.NAME]         every | cron | calendar | at, period, weight, command ...
 [tasks.NAME]
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import rtoml
 
+from evenbeat.core.dependencies import DEPENDENCY_KEYS
 from evenbeat.load.config import (
     NODE_DURATIONS,
     NOTHING_TO_RUN,
@@ -28,16 +32,19 @@ from evenbeat.load.config import (
     parse_node_duration,
 )
 from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.contacts import contact_name_error, contact_of_table, node_url_errors, notify_of_value
+from evenbeat.load.downtimes import MAX_DOWNTIMES_OF_OWNER, downtime_from_table
 from evenbeat.load.locate import KeyPath, TomlPositions
 from evenbeat.load.pass_env import pass_env_errors
 from evenbeat.load.pause_gc import without_garbage_collection
 from evenbeat.load.tasks import TASK_KEYS, TaskBuilder, inherit_keys
 from evenbeat.load.templates import TemplateExpander
-from evenbeat.model import NAME_LIMIT, Invalid, Period, Task
+from evenbeat.model import NAME_LIMIT, Contact, Downtime, Invalid, Period, Task
 from evenbeat.when.nearest import list_known
 from evenbeat.when.period import compile_periods
 
-_SECTIONS: Final = ("node", "defaults", "templates", "periods", "limits", "checks", "tasks")
+_SECTIONS: Final = ("node", "defaults", "templates", "periods", "contacts", "limits", "downtimes", "checks", "tasks")
+_DEPENDENCY_KEYS: Final = (*DEPENDENCY_KEYS, "when_unreachable")
 _MAX_LIMIT: Final = 1_000_000
 MAX_ERRORS_SHOWN: Final = 100
 """Errors beyond this number are counted, not listed: the first ones explain them."""
@@ -68,10 +75,12 @@ def parse_toml_file(text: str, file: str, *, must_run: bool = False) -> ParsedFi
         raise BadFileError(errors, len(reader.errors) - len(errors))
     known: list[TomlPositions] = []
 
-    def place_of(path: tuple[str, ...], column: int | None) -> FilePosition | None:
+    def place_of(path: KeyPath, column: int | None) -> FilePosition | None:
         if not known:
             known.append(TomlPositions(text, document))
-        return known[0].position_of(reader.defining_path(path[1], *path[2:]) if path[0] == "tasks" else path, column)
+        return known[0].position_of(
+            reader.defining_path(str(path[1]), *path[2:]) if path[0] == "tasks" else path, column
+        )
 
     return ParsedFile(file, config, place_of)
 
@@ -107,9 +116,11 @@ class _DocumentReader:
         limits = self._limits()
         tasks = TaskBuilder(self.errors, self._section("defaults"))
         periods = self._periods(tasks.default_zone)
-        return Config(self._tasks(tasks, periods), periods, limits, node)
+        contacts = self._contacts()
+        downtimes = self._downtimes(tasks.default_zone)
+        return Config(self._tasks(tasks, periods), periods, limits, node, contacts, downtimes)
 
-    def defining_path(self, name: str, *keys: str) -> KeyPath:
+    def defining_path(self, name: str, *keys: str | int) -> KeyPath:
         """The path of a task, or of a key of it, in the document."""
         path = self._made.get(name) or ("checks" if name in self._document.get("checks", {}) else "tasks", name)
         return self.errors.defining_path((*path, *keys))
@@ -137,7 +148,11 @@ class _DocumentReader:
             except Invalid as e:
                 self.errors.refuse(("node", key), e)
                 del table[key]
+        if "notify" in table:
+            table["notify"] = notify_of_value(self.errors, ("node", "notify"), table["notify"])
         node = self.errors.convert(("node",), table, NodeSettings)
+        for key, problem in node_url_errors(node) if node is not None else ():
+            self.errors.refuse(("node", key), problem)
         for position, problem in pass_env_errors((node and node.pass_env) or ()):
             self.errors.refuse(("node", "pass_env", position), problem)
         return node
@@ -153,6 +168,18 @@ class _DocumentReader:
             else:
                 limits[name] = value
         return limits
+
+    def _contacts(self) -> dict[str, Contact]:
+        contacts = {}
+        for name, table in self._section("contacts").items():
+            path = ("contacts", name)
+            if not isinstance(table, dict):
+                self.errors.refuse(path, "accepted: a table [contacts.NAME]")  # the value may be secret
+            elif problem := contact_name_error(name):
+                self.errors.refuse(path, problem)
+            elif (contact := contact_of_table(self.errors, path, table)) is not None:
+                contacts[name] = contact
+        return contacts
 
     # Periods
 
@@ -182,6 +209,24 @@ class _DocumentReader:
             path += [field] if field else []
             path += [int(index[:-1])] if index else []
             self.errors.refuse(tuple(path), Invalid(e.problem, column=e.column))
+
+    # Downtimes
+
+    def _downtimes(self, default_zone: str | None) -> tuple[Downtime, ...]:
+        found = self._document.get("downtimes", [])
+        if type(found) is not list or len(found) > MAX_DOWNTIMES_OF_OWNER:
+            accepted = f"accepted: a table [[downtimes]] for each, up to {MAX_DOWNTIMES_OF_OWNER:,}"
+            what = f"{len(found):,} downtimes" if type(found) is list else f"{str(found)[:64]!r}"
+            self.errors.refuse(("downtimes",), f"{what}, {accepted}")
+            return ()
+        downtimes = []
+        for i, value in enumerate(found):
+            path = ("downtimes", i)
+            table = self.errors.table(path, value)
+            downtime = None if table is None else downtime_from_table(self.errors, path, table, default_zone)
+            if downtime is not None:
+                downtimes.append(downtime)
+        return tuple(downtimes)
 
     # Tasks
 
@@ -228,11 +273,26 @@ class _DocumentReader:
             whole = inherit_keys(whole, below)
             via |= dict.fromkeys(whole.keys() - own, ("templates", template))
         self.errors.inherited_from[path] = via
-        return self._remembered(path, templates.expand(path, whole, table.get("for")))
+        made = [key for key in _DEPENDENCY_KEYS if key in whole and ("for" in table or key in via)]
+        return self._remembered(path, templates.expand(path, whole, table.get("for")), made)
 
     def _remembered(
-        self, path: tuple[str, str], instances: Iterable[tuple[str, dict[str, Any]]]
+        self, path: tuple[str, str], instances: Iterable[tuple[str, dict[str, Any]]], made: Sequence[str]
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, instance in instances:
             self._made[name] = path
-            yield name, instance
+            yield name, _without_itself(name, instance, made) if made else instance
+
+
+def _without_itself(name: str, table: dict[str, Any], made: Collection[str]) -> dict[str, Any]:
+    """The table of a task that does not depend on itself by keys that a template or `for` has made. If nothing is left
+    that it depends on, `when_unreachable` goes too.
+    """
+    its = {key: table[key] for key in DEPENDENCY_KEYS if isinstance(table.get(key), list)}
+    left = {key: [one for one in its[key] if one != name] for key in its if key in made and name in its[key]}
+    if not left:
+        return table
+    table = table | left
+    if "when_unreachable" in made and not any({**its, **left}.values()):
+        del table["when_unreachable"]
+    return table

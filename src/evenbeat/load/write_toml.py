@@ -3,29 +3,24 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
-from evenbeat.load.config import Config, ConfigError
+from evenbeat.load.config import NODE_DURATIONS, Config
+from evenbeat.load.contacts import contact_to_table, notify_to_list
+from evenbeat.load.downtimes import downtime_table
 from evenbeat.load.safe_text import UNSAFE_CHARACTERS, safe_json
 from evenbeat.load.task_keys import task_to_table
 from evenbeat.model import Invalid, Period
 from evenbeat.when.duration import format_duration
 
 ConfigDocument = dict[str, dict[str, Any]]
-"""Sections; the values of all but node, defaults and limits are tables by name."""
-
-
-class ImportResult(NamedTuple):
-    """The result of an import, with warnings about what could not be converted."""
-
-    document: ConfigDocument
-    warnings: list[ConfigError]
+"""Sections; the values of all but node, defaults and limits are tables by name, those of downtimes by any key."""
 
 
 _SECTIONS_WITHOUT_NAMES: Final = ("node", "defaults", "limits")
-_SHARED_KEYS: Final = ("zone", "hash", "days", "second", "env")
+_SHARED_KEYS: Final = ("zone", "hash", "days", "second", "env", "notify", "repeat", "gather")
 """Keys that imported tasks often share: written once, in [defaults]."""
 _CRON_KEYS: Final = ("hash", "days", "second")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -40,13 +35,19 @@ def write_config(config: Config, comments: Sequence[str] = ()) -> str:
 def config_document(config: Config) -> ConfigDocument:
     """The sections of a config, as a file would have them."""
     node: dict[str, Any] = {} if config.node is None else msgspec.to_builtins(config.node)
-    if "keep" in node:
-        node["keep"] = format_duration(node["keep"])
+    for key in NODE_DURATIONS.keys() & node.keys():
+        node[key] = format_duration(node[key])
+    if config.node is not None and config.node.notify is not None:
+        node["notify"] = notify_to_list(config.node.notify)
     checks = {task.name: task_to_table(task) for task in config.tasks if task.check}
     tasks = {task.name: task_to_table(task) for task in config.tasks if not task.check}
     periods: dict[str, Any] = {name: period_table(period) for name, period in config.periods.items()}
     defaults = _extract_defaults([*checks.values(), *tasks.values()], periods.values())
+    contacts: dict[str, Any] = {name: contact_to_table(contact) for name, contact in config.contacts.items()}
     sections: ConfigDocument = {"defaults": defaults, "limits": dict(config.limits), "periods": periods}
+    sections |= {"contacts": contacts} if contacts else {}
+    if config.downtimes:
+        sections["downtimes"] = {str(i): downtime_table(downtime) for i, downtime in enumerate(config.downtimes)}
     return {**({} if config.node is None else {"node": node}), **sections, "checks": checks, "tasks": tasks}
 
 
@@ -80,6 +81,9 @@ def write_document(document: ConfigDocument, comments: Sequence[str] = ()) -> st
         if section in _SECTIONS_WITHOUT_NAMES:
             if tables or section == "node":
                 blocks.append(f"[{section}]\n{_lines(tables)}")
+            continue
+        if section == "downtimes":
+            blocks += [f"[[{section}]]\n{_lines(table)}" for table in tables.values()]
             continue
         blocks += [f"[{section}.{_key(name)}]\n{_lines(table)}" for name, table in tables.items()]
     return "\n".join(filter(None, blocks))

@@ -2,28 +2,43 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT, EffectiveLimit, limit_capacities, slot_capacity
 from evenbeat.admin.command_permission import permission_of
+from evenbeat.admin.stored_downtimes import downtimes_in_force
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
+from evenbeat.admin.task_cursors import cursor_in_use
 from evenbeat.clock.node_clock import Clock
 from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import Reason
 from evenbeat.core.missed_times import resume
 from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
-from evenbeat.core.task import SkipColumns
+from evenbeat.core.stopped_runs import withdraw_planned
+from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.load.config import DEFAULT_KEEP
-from evenbeat.model import Entry, Instant
-from evenbeat.node.loop.records import problem_changes_of, task_positions_of
+from evenbeat.model import Entry, Instant, NotifyContact, RunKind
+from evenbeat.node.loop.records import problem_changes_of, task_positions_of, withdrawn_records_of
+from evenbeat.node.loop.run_stops import stop_words
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.options import NodeOptions
-from evenbeat.store.contract import Batch, SettledDefinitions
-from evenbeat.wire.replies import ChangeResult
+from evenbeat.node.own_runs import OwnRuns
+from evenbeat.store.contract import Batch, CursorChange, RunStop, SettledDefinitions
+from evenbeat.wire.replies import ChangeResult, HeldByOtherNode, StopFound
 
 _log: Final = logging.getLogger("evenbeat.node")
+
+
+class TaskStop(NamedTuple):
+    """What was found of a task that is to be stopped."""
+
+    number: int
+    name: str
+    found: StopFound
+    token: int | None
+    """Of its run under way, which ends now."""
 
 
 class LiveTasks:
@@ -54,6 +69,15 @@ class LiveTasks:
         """How many runs at the same time, in all and by limit, and where that is set; in a cluster, for all nodes."""
         self.keep = DEFAULT_KEEP
         """Microseconds for which history is kept."""
+        self.page = ""
+        """The URL of the page as people reach it, as files say; empty if none does."""
+        self.notify: tuple[NotifyContact, ...] = ()
+        """Who is told of problems of the node itself."""
+        self.ping = ""
+        """The URL that is called as long as the node works, or a reference to it; empty if there is none."""
+        self.own_runs = OwnRuns(self._store, clock, tasks, turns)
+        self.stop_grace = options.stop_grace(None)
+        """Seconds that runs have to end when the node is stopped in order."""
         self._pass_env: tuple[str, ...] | None = None
         """As it is in force: the environment of worker processes is made when they start."""
 
@@ -79,13 +103,17 @@ class LiveTasks:
             for skips, numbers in tasks.remove([entry.number for entry in changed.removed], now):
                 batch.skips += turns.skips_of([skips], now, numbers)
             running = tasks.columns.number[tasks.removed_rows()].tolist()
-            for number in {entry.number for entry in changed.removed}.difference(running):
+            gone = {entry.number for entry in changed.removed}.difference(running)
+            for number in gone:
                 turns.cursors.pop(number, None)
+            self.own_runs.end([*gone])
         moved = []
         if changed.changed:
+            known = tasks.rows([entry.number for entry in changed.changed])
+            were_off = known[tasks.columns.flags[known] & int(Flag.ENABLED) == 0]
             rows, postponed = tasks.change(changed.changed, now)
             batch.skips += turns.skips_of(postponed, now)
-            known = tasks.rows([entry.number for entry in changed.changed])
+            turns.holds.learn_ends(were_off[tasks.columns.flags[were_off] & int(Flag.ENABLED) != 0], now)
             batch.problems += problem_changes_of(tasks.columns, tasks.problems.reconcile(known, now))
             batch.settled += [SettledDefinitions(entry.number, entry.changed) for entry in changed.changed]
             moved.append(rows)
@@ -95,6 +123,7 @@ class LiveTasks:
             tasks.lifecycle.pace.mean_rate = tasks.mean_rate
             tasks.lifecycle.begin(rows, now)
             turns.ends_of_removed.restore(rows)
+            tasks.refresh_parents()
             problems = [update for some in (back, rows) for update in tasks.problems.reconcile_restored(some, now)]
             batch.problems += problem_changes_of(tasks.columns, problems)
             for some in (back, rows):
@@ -103,6 +132,7 @@ class LiveTasks:
         passive = [entry.number for entry in (*changed.changed, *changed.created) if entry.task.passive]
         turns.passive.schedule_checks(tasks.rows(passive), now, anew=True)
         turns.passive.check_rows_again(tasks.rows([entry.number for entry in changed.changed]))
+        batch.problems += problem_changes_of(tasks.columns, tasks.problems_of_given_up_retries(now))
         for rows in moved:
             batch.standings += task_positions_of(tasks, rows, now)
         tasks.lifecycle.pace.mean_rate = tasks.mean_rate
@@ -119,11 +149,14 @@ class LiveTasks:
         """
         said = self._admin.settings()
         changed = self._tasks.set_periods({name: period for name, (_, period) in self._store.periods().items()}, now)
+        self._tasks.downtimes.set(list(downtimes_in_force(self._store, now)), self._tasks.periods)
         self._tasks.set_permission(permission_of(self._store))
         self.slots = slot_capacity(self._store, self._options.max_concurrent)
         self.limits = limit_capacities(self._store)
         self._set_limits(self.slots.most, {name: limit.most for name, limit in self.limits.items()})
         self.keep = said.keep or DEFAULT_KEEP
+        self.page, self.notify, self.ping = said.page or "", said.notify or (), said.ping or ""
+        self.stop_grace = self._options.stop_grace(said.stop_grace)
         pass_env = said.pass_env or ()
         if self._pass_env is None:
             self._pass_env = pass_env
@@ -136,11 +169,14 @@ class LiveTasks:
 
     # Forced runs
 
-    def force(self, entries: Sequence[Entry], named: int = 0) -> dict[str, str]:
+    def force(self, entries: Sequence[Entry], named: int = 0, *, is_own: bool = False) -> dict[str, str]:
         """Run these tasks now, slots and running instances permitting; tasks that are not live here are left out.
 
-        Of the first `named` tasks: what each that cannot start at once waits for, by its name.
+        Of the first `named` tasks: what each that cannot start at once waits for, by its name. `is_own`: with the job
+        that was planned. Otherwise Conflict if such a run has not ended.
         """
+        if not is_own:
+            self.own_runs.refuse_merging(entries)
         now = self._clock.now()
         rows = self._tasks.runnable(self._tasks.rows([entry.number for entry in entries]))
         waiting = {self._tasks.names.name(row): waiting_reason(self._tasks, row, now) for row in rows[:named].tolist()}
@@ -148,6 +184,59 @@ class LiveTasks:
         self._turns.record(Batch(standings=task_positions_of(self._tasks, rows, now)))
         self._turns.plan_turn_soon()
         return {name: why for name, why in waiting.items() if why}
+
+    # Stopped runs
+
+    def has(self, number: int) -> bool:
+        """Is this task live here, or does a run of it end here?"""
+        return self._tasks.row(number) is not None or any(
+            run.number == number for run in self._turns.pending_runs.values()
+        )
+
+    def stop(self, entries: Sequence[Entry], who: str, reason: str) -> list[TaskStop]:
+        """End what runs of these tasks, once it is committed that it is to end, and withdraw forced runs that wait."""
+        now, words = self._clock.now(), stop_words(who, reason)
+        tasks, turns = self._tasks, self._turns
+        numbers = {entry.number for entry in entries}
+        under_way = {run.number: token for token, run in turns.pending_runs.items() if run.number in numbers}
+        withdrawn = withdraw_planned(tasks.lifecycle, tasks.rows(list(numbers)), now)
+        asked = {number: token for number, token in under_way.items() if turns.stops.ask(token, words)}
+        batch = Batch(
+            refusals=withdrawn_records_of(tasks.columns, withdrawn, words, now),
+            stops=[RunStop(number, words) for number in asked],
+        )
+        turns.record(batch, lambda: turns.end_runs(list(asked.values())))
+        turns.plan_turn_soon()
+        kinds = dict(zip(tasks.columns.number[withdrawn.rows].tolist(), withdrawn.kind.tolist(), strict=True))
+        self.own_runs.withdraw(list(kinds))
+        return [
+            TaskStop(
+                entry.number,
+                entry.task.name,
+                _found(entry.number in under_way, kinds.get(entry.number)),
+                under_way.get(entry.number),
+            )
+            for entry in entries
+        ]
+
+    # Cursors
+
+    def set_cursor(self, entry: Entry, cursor: bytes | None) -> bytes | None:
+        """The next run of this task goes on there; where it would have gone on before.
+
+        In memory and in a batch at once: a run that is claimed after this is claimed by a later batch, and has it.
+        Conflict while a run is under way, HeldByOtherNode if the task is not live here.
+        """
+        number, turns = entry.number, self._turns
+        if self._tasks.row(number) is None:
+            raise HeldByOtherNode(number)
+        if any(run.number == number for run in turns.pending_runs.values()):
+            raise cursor_in_use(entry.task.name)
+        before = turns.cursors.pop(number, None)
+        if cursor is not None:
+            turns.cursors[number] = cursor
+        turns.record(Batch(cursors=[CursorChange(number, cursor)]))
+        return before
 
     # Time
 
@@ -163,8 +252,19 @@ class LiveTasks:
             active = self._tasks.active(rows)
             skips = resume(life, active, now, self._tasks.catch_up_of(active))
             skips += self._turns.passive.resume_after_stop(rows, Instant(now - length), now)
+        if length:
+            self._turns.holds.node_stood_still(now)
         standings = task_positions_of(self._tasks, rows, now)
-        self._turns.record(Batch(standings=standings, skips=self._turns.skips_of(skips, now)))
+        problems = problem_changes_of(self._tasks.columns, self._tasks.problems_of_given_up_retries(now))
+        self._turns.record(Batch(standings=standings, skips=self._turns.skips_of(skips, now), problems=problems))
+
+
+def _found(is_under_way: bool, withdrawn: int | None) -> StopFound:  # noqa: FBT001
+    if is_under_way:
+        return StopFound.RUN
+    if withdrawn is None:
+        return StopFound.NOTHING
+    return StopFound.FORCED if withdrawn == RunKind.FORCED else StopFound.RETRY
 
 
 def waiting_reason(tasks: TaskTable, row: int, now: Instant) -> str:

@@ -13,7 +13,7 @@ from evenbeat.report.status import NO_WORKERS_TEXT
 from evenbeat.when.windows import FOREVER
 
 _CANCEL_WAIT: Final = 10.0
-"""Seconds that cancelled runs have to end."""
+"""Seconds that interrupted runs have to end."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -43,13 +43,13 @@ async def end_all_runs(node: Scheduler) -> None:
 
 
 async def _wait_for_runs(node: Scheduler) -> None:
-    """Wait for runs that are running or may still be claimed; after the grace period they are cancelled."""
-    deadline = time.monotonic() + node.options.grace
+    """Wait for runs that are running or may still be claimed; after the grace period they are interrupted."""
+    deadline = time.monotonic() + node.live.stop_grace
     while _is_busy(node) and time.monotonic() < deadline and not node.stop_now.is_set():
         await asyncio.sleep(0.02)
     node.turns.is_claiming = False
     if node.turns.pending_runs:
-        node.turns.cancel_undispatched()
+        node.turns.end_undispatched()
         node.queue.cancel()
         deadline = time.monotonic() + _CANCEL_WAIT
         while _runs_something(node) and time.monotonic() < deadline:
@@ -70,7 +70,7 @@ def _runs_something(node: Scheduler) -> bool:
 
 async def _flush_outbox(node: Scheduler) -> None:
     """Commit everything. A failing store is waited for as long as runs are, unless the stop is to be fast."""
-    deadline = time.monotonic() + node.options.grace
+    deadline = time.monotonic() + node.live.stop_grace
     outbox = node.outbox
     while outbox.waiting:
         if node.failure is not None:

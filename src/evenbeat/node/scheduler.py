@@ -15,12 +15,17 @@ from evenbeat.admin.task_admin import LiveChange, TaskAdmin
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.parse_process import load_in_subprocess
 from evenbeat.model import SECOND
+from evenbeat.node.alerts.node_alerts import NodeAlerts
+from evenbeat.node.alerts.sender_process import SenderProcess
+from evenbeat.node.alerts.surroundings import AlertSurroundings
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
+from evenbeat.node.finished_one_offs import FinishedOneOffs
 from evenbeat.node.live_tasks import LiveTasks
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import GENERATION_KEY, explain_damaged_store
 from evenbeat.node.loop.task_table import TaskTable
+from evenbeat.node.loop.timed_problems import LOOK_INTERVAL, TimedProblemsWatch
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.memory import give_back_memory
@@ -28,6 +33,7 @@ from evenbeat.node.process.systemd import notify_systemd, watchdog_interval
 from evenbeat.queue.contract import Queue
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.wire.cluster_view import ClusterView
+from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
 from evenbeat.wire.replies import ChangeResult
@@ -84,6 +90,12 @@ class Membership(Protocol):
 
     def create_queue(self) -> Queue:
         """The queue for the runs of this node, which reports to its turn loop."""
+
+    def create_sender(self, on_end: Callable[[DeliveryEnd], None]) -> SenderProcess:
+        """The process that delivers messages, which is not started yet."""
+
+    def held_partitions(self) -> frozenset[int]:
+        """The partitions whose tasks are live here, and whose contacts are told from here."""
 
     async def start(self) -> None:
         """Bring in the tasks of this node; everything must be there before the first turn."""
@@ -229,6 +241,9 @@ class Scheduler:
             await self.membership.start()
             self.start_job(self._look_after_clock_and_queue())
             self.start_job(self._look_after_history())
+            self.start_job(self._look_after_pauses())
+            self.start_job(self.alerts.run())
+            self.start_job(self._look_for_timed_problems())
             if self.options.length is not None:
                 self.loop.call_later(self.options.length, self.stop, "its time is over")
             self.turns.plan_turn_soon()
@@ -239,10 +254,13 @@ class Scheduler:
                 raise self.failure
             notify_systemd("STOPPING=1")
             await self.membership.stop()
+            if not self.stop_now.is_set():
+                await self.alerts.engine.finish(lambda _: True)
         finally:
             for job in self._jobs:
                 job.cancel()
             self.turns.stop()
+            await self.alerts.stop()
             await self.queue.stop(0)
             self.outbox.close()
             if self.is_up:
@@ -261,8 +279,25 @@ class Scheduler:
         self.turns.on_stop_asked = lambda: self.stop("a task asked for it")
         self.queue = self.membership.create_queue()
         self.turns.attach(self.queue)
+        self.alerts = NodeAlerts(self.store, self._alert_surroundings(), self.membership.create_sender)
+        self.turns.on_problems = self.alerts.engine.news.batch_committed
+        self.on_change.append(self.alerts.engine.tasks_changed)
         self.live = LiveTasks(
             self.admin, self.options, self.clock, self.tasks, self.turns, self.membership.set_limits, self.on_change
+        )
+
+    def _alert_surroundings(self) -> AlertSurroundings:
+        async def settle_holds() -> None:
+            if self.turns.settle_holds(self.clock.now()):
+                await self.outbox.wait_committed()
+
+        return AlertSurroundings(
+            now=self.clock.now,
+            find_period=self.tasks.periods.get,
+            link=lambda: self.live.page or self.page,
+            has_turned=lambda: self.turns.last_turn is not None,
+            settle_holds=settle_holds,
+            held_partitions=self.membership.held_partitions,
         )
 
     def start_job(self, job: Coroutine[None, None, None]) -> None:
@@ -290,6 +325,14 @@ class Scheduler:
                 notify_systemd("WATCHDOG=1")
             self.look_at_clock()
             self._look_at_queue()
+            self._settle_holds()
+
+    def _settle_holds(self) -> None:
+        """What holds problems changes by time alone, too."""
+        try:
+            self.turns.settle_holds(self.clock.now())
+        except Exception as e:
+            self.fail(e)
 
     def _look_at_queue(self) -> None:
         before, problem = self._queue_problem, self.queue.problem
@@ -305,6 +348,7 @@ class Scheduler:
         if by:
             _log.warning("the clock was set by %+.1f s", by / SECOND, extra={"action": "clock_set", "by": by})
             self.turns.clock_was_set(by)
+            self.alerts.engine.clock_was_set(by)
             self.live.account_for_gap(by, max(by, 0))
             self.membership.store_clock()
             self.turns.plan_turn_soon()
@@ -312,8 +356,32 @@ class Scheduler:
             self._sent_clock_offset = self.clock.offset
             self.queue.set_clock(self._sent_clock_offset, by)
 
+    async def _look_for_timed_problems(self) -> None:
+        """Are results missing, and do runs last unusually long?"""
+        watch = TimedProblemsWatch(self.turns, self.clock.now())
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL / SECOND)
+            if self.turns.is_claiming and self.turns.may_claim():
+                watch.look(self.clock.now())
+
+    async def _look_after_pauses(self) -> None:
+        """Once a second: resume tasks whose pause is over."""
+        logged = ""
+        while True:
+            await asyncio.sleep(1)
+            if not (names := self.tasks.paused_too_long(self.clock.now())):
+                continue
+            try:
+                await asyncio.to_thread(self.admin.end_pauses, names)
+                logged = ""
+            except StoreError as e:
+                if str(e) != logged:
+                    _log.error("tasks were not resumed: %s", e, extra={"action": "store_failing"})
+                logged = str(e)
+
     async def _look_after_history(self) -> None:
-        """Once a minute: store the clock, give back memory, and delete old history."""
+        """Once a minute: store the clock, give back memory, and delete old history and finished one-offs."""
+        one_offs = FinishedOneOffs(self.tasks, self.admin)
         while True:
             await asyncio.sleep(_PRUNE_INTERVAL)
             self.membership.store_clock()
@@ -322,5 +390,6 @@ class Scheduler:
             try:
                 while await asyncio.to_thread(self.store.prune, self.clock.now(), self.live.keep):
                     await asyncio.sleep(0.05)
+                await asyncio.to_thread(one_offs.find(self.clock.now(), self.live.keep))
             except StoreError as e:
                 _log.error("old history was not deleted: %s", e, extra={"action": "store_failing"})

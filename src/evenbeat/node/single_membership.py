@@ -1,14 +1,15 @@
 """A single node: it has all tasks of its store, and worker processes of its own."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.load.pause_gc import without_garbage_collection
-from evenbeat.model import SECOND, Entry
+from evenbeat.model import PARTITION_COUNT, SECOND, Entry
+from evenbeat.node.alerts.sender_process import SenderProcess
 from evenbeat.node.answers.running_runs import running_runs_of
 from evenbeat.node.answers.status import status_of
 from evenbeat.node.loop.restart import GENERATION_KEY, LAST_SEEN_KEY, explain_damaged_store, restore_all_tasks
@@ -18,10 +19,12 @@ from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.contract import Queue
 from evenbeat.queue.local.local_queue import LocalQueue
 from evenbeat.store.contract import StoreError
+from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.status import Status
 
+_ALL_PARTITIONS: Final = frozenset(range(PARTITION_COUNT))
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -52,6 +55,12 @@ class SingleMembership:
         )
         queue.start()  # workers come up while the tasks are read
         return queue
+
+    def create_sender(self, on_end: Callable[[DeliveryEnd], None]) -> SenderProcess:
+        return SenderProcess(on_end, pass_env=self.node.admin.settings().pass_env or ())
+
+    def held_partitions(self) -> frozenset[int]:
+        return _ALL_PARTITIONS
 
     @property
     def has_workers(self) -> bool:

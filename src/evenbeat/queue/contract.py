@@ -13,9 +13,12 @@ that a former owner asked for: how it is adopted or reported late is not part of
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
-from evenbeat.wire.worker_frames import RunSpec
+from evenbeat.wire.worker_frames import OutputFrame, RunSpec
+
+OUTPUT_ANSWER_TIMEOUT: Final = 1.0
+"""Seconds that a worker has to say what a run has written."""
 
 
 class Dispatcher(Protocol):
@@ -44,6 +47,9 @@ class Dispatcher(Protocol):
         last start, is `dropped`; one that cannot be started is `broken`; one whose worker has died is `lost`.
         """
 
+    def cancel(self, tokens: Sequence[int] = ()) -> None:
+        """End these runs, or all if none is named. Each gets its result: `cancelled`, unless it had ended before."""
+
     def confirm_stored(self, tokens: Sequence[int]) -> None:
         """The results of these runs are committed: workers may forget them. Unknown tokens are ignored."""
 
@@ -63,8 +69,13 @@ class Queue(Dispatcher, Protocol):
     def problem(self) -> str:
         """Why runs cannot be delivered or started now, for people; "" if they can."""
 
-    def cancel(self, tokens: Sequence[int] = ()) -> None:
-        """End these runs, or all if none is named. Each gets its result: `cancelled`, unless it had ended before."""
+    async def read_output(self, token: int, position: int) -> OutputFrame | None:
+        """What a run that is under way has written from a position on, at most OUTPUT_LIMIT bytes.
+
+        None if no worker has the run, or if its worker does not answer within OUTPUT_ANSWER_TIMEOUT. A run is not
+        slowed by it: a worker keeps the beginning and the end of an output anyway. The answer may be one to an earlier
+        question about the same run: then `asked` is not `position`.
+        """
 
     def set_clock(self, offset: int, by: int = 0) -> None:
         """The node's clock is `offset` microseconds ahead of the boot-time clock.

@@ -105,4 +105,9 @@ def merge_statuses(statuses: Sequence[Status]) -> Status | None:
             for name, of in first.limits.items()
         },
         files=next((status.files for status in statuses if status.files != "ok"), "ok"),
+        messages_waiting=total("messages_waiting"),
+        messages_waiting_since=min(
+            (s.messages_waiting_since for s in statuses if s.messages_waiting_since is not None), default=None
+        ),
+        failing_contacts=sorted({contact for status in statuses for contact in status.failing_contacts}),
     )

@@ -2,15 +2,22 @@
 
 from typing import Any, Final
 
+import msgspec
+
 from evenbeat.load.config import NODE_DURATIONS
+from evenbeat.load.contacts import notify_to_list
+from evenbeat.load.size_text import format_size
 from evenbeat.load.task_keys import hide_secrets, task_to_table
 from evenbeat.load.tasks import DURATION_KEYS
-from evenbeat.model import Instant
-from evenbeat.report.words import is_set_aside, short_schedule
+from evenbeat.load.timebox_text import format_timebox
+from evenbeat.model import SECOND, Downtime, Instant, NotifyContact, TaskPause
+from evenbeat.report.retries import attempt_of_run, waiting_retry
+from evenbeat.report.words import condition_summary, is_set_aside, run_summary, short_schedule
 from evenbeat.store.contract import Change, Condition, RunRecord, SkipRecord
 from evenbeat.when.duration import format_duration
 from evenbeat.when.instant import format_instant
 from evenbeat.when.zone import Zone, zone
+from evenbeat.wire.events import WaitingRetry
 
 _UTC: Final = zone("UTC")
 _DURATION_KEYS: Final = frozenset((*DURATION_KEYS, *NODE_DURATIONS))
@@ -42,8 +49,11 @@ def task_document(condition: Condition, *, secrets: bool) -> dict[str, Any]:
         "schedule": short_schedule(task),
         "next": iso_time(condition.next_run, where),
         "expected_by": iso_time(condition.expected_by, where),
+        "timebox": None if condition.timebox is None else condition.timebox / SECOND,
         "late": condition.late,
         "stale": condition.stale,
+        "unreachable": bool(condition.unreachable_through),
+        "unreachable_through": list(condition.unreachable_through),
         "running_since": iso_time(condition.running_since, where),
         "last_start": iso_time(condition.last_start, where),
         "last_end": iso_time(condition.last_end, where),
@@ -56,6 +66,39 @@ def task_document(condition: Condition, *, secrets: bool) -> dict[str, Any]:
         "created": iso_time(entry.created, where),
         "changed": iso_time(entry.changed, where),
         "task": task_to_table(task) if secrets else hide_secrets(task_to_table(task)),
+        "downtime": bool(condition.downtimes),
+        "downtimes": [_task_downtime_document(downtime, where) for downtime in condition.downtimes],
+        "pause": None if task.pause is None else _pause_document(task.pause, where),
+        "summary": condition_summary(condition),
+        "retry": None if (retry := waiting_retry(condition)) is None else retry_document(retry, where),
+        "waits_for": list(condition.waits_for),
+    }
+
+
+def retry_document(retry: WaitingRetry, where: Zone = _UTC) -> dict[str, Any]:
+    """Which attempt comes next, of how many, and when."""
+    return {"attempt": retry.attempt, "attempts": retry.attempts, "at": iso_time(retry.at, where)}
+
+
+def _pause_document(pause: TaskPause, where: Zone) -> dict[str, Any]:
+    """Who has paused a task, and until when."""
+    return {
+        "by": pause.who,
+        "at": iso_time(pause.at, where),
+        "until": iso_time(pause.until, where),
+        "reason": pause.reason,
+    }
+
+
+def _task_downtime_document(downtime: Downtime, where: Zone) -> dict[str, Any]:
+    """An active downtime that a task is in."""
+    return {
+        "id": downtime.id,
+        "from": iso_time(downtime.start, where),
+        "until": iso_time(downtime.end, where),
+        "period": downtime.period,
+        "comment": downtime.comment,
+        "who": downtime.who,
     }
 
 
@@ -72,8 +115,9 @@ def run_document(run: RunRecord) -> dict[str, Any]:
         "status": run.status,
         "state": None if run.state is None else run.state.name.lower(),
         "hard": run.hard if run.state is not None else None,
-        "attempt": run.attempt if run.state is not None else None,
+        "attempt": run.attempt if run.state is not None else attempt_of_run(run),
         "output": run.output,
+        "summary": run_summary(run),
     }
 
 
@@ -92,7 +136,13 @@ def change_document(change: Change) -> dict[str, Any]:
 
 
 def _field_value(key: str, value: Any) -> Any:
-    return format_duration(value) if key in _DURATION_KEYS and isinstance(value, int) else value
+    if key == "notify" and isinstance(value, list):
+        return notify_to_list(msgspec.convert(value, list[NotifyContact]))
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if key == "output_keep":
+        return format_size(value)
+    return format_timebox(value) if key == "timebox" else format_duration(value) if key in _DURATION_KEYS else value
 
 
 def skip_document(skip: SkipRecord) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from evenbeat.when.interval import Interval
 from evenbeat.when.lint import cron_warnings
 from evenbeat.when.nominals import CompiledSchedule, ListedSchedule
 from evenbeat.when.period import CompiledPeriod
-from evenbeat.when.schedule import NodeEventSchedule
+from evenbeat.when.schedule import NodeEventSchedule, UntimedSchedule
 from evenbeat.when.zone import Zone, zone
 
 
@@ -44,11 +44,11 @@ def preview_schedule(task: Task, period: CompiledPeriod | None, start: Instant, 
     listed = within_period(times, period)
     found = list(islice(_times_after(task, listed, period, start), n))
     warnings = cron_warnings(times.entry, task.schedule.days) if isinstance(times, Cron) else []
-    if not found and not isinstance(times, NodeEventSchedule):
+    if not found and not isinstance(times, UntimedSchedule):
         warnings.append("no nominal time is left" if period is None else "no nominal time inside within 50 years")
     return SchedulePreview(
         short_schedule(task),
-        _in_english(times, where),
+        _after_parents(task) if task.schedule.parents else _in_english(times, where),
         times.resolved if isinstance(times, Cron) else None,
         where.name,
         [format_instant(t, where) for t in found],
@@ -76,6 +76,13 @@ def _times_after(task: Task, times: ListedSchedule, period: CompiledPeriod | Non
                 yield asked
             start = asked
     yield from times.between(Instant(start + 1), LATEST)
+
+
+def _after_parents(task: Task) -> str:
+    names = ", ".join(task.schedule.parents)
+    if task.schedule.after:
+        return f"After a success of {'each of ' * (len(task.schedule.after) > 1)}{names}."
+    return f"After a failure of {'one of ' * (len(task.schedule.after_failure) > 1)}{names} that is not tried again."
 
 
 def _in_english(times: CompiledSchedule, where: Zone) -> str:

@@ -1,59 +1,91 @@
 """Problems for people and programs: which ones a question selects, as documents, and in words."""
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from evenbeat.core.acknowledgement import is_acknowledged
-from evenbeat.model import Cause, Instant
+from evenbeat.core.telling_lines import summary_line
+from evenbeat.model import Cause, Instant, Task
 from evenbeat.report.documents import iso_time
+from evenbeat.report.downtimes import DowntimeReader
+from evenbeat.report.parents import entries_named
+from evenbeat.report.task_status import ConditionReader
 from evenbeat.report.words import first_line
-from evenbeat.store.contract import ProblemFilter, Store
+from evenbeat.store.contract import Filter, ProblemFilter, Store
 from evenbeat.store.problem_records import ProblemNote, ProblemRecord
 from evenbeat.when.instant import spoken_instant
 from evenbeat.when.zone import Zone
 from evenbeat.wire.replies import NotFound
 
 _PAGE_SIZE: Final = 1_000
-"""Problems that are read at once while acknowledged ones are told from others."""
+"""Tasks that are read at once."""
+_WORDS: Final[dict[str, str]] = {Cause.FAILED: "failing", Cause.STALE: "result missing", Cause.LONG: "runs long"}
 
 
-def read_problems(
-    store: Store, only: ProblemFilter, now: Instant, *, acknowledged: bool | None = None
-) -> list[ProblemRecord]:
-    """The problems that the filter selects, newest first; with `acknowledged`, only those that are, or are not."""
-    if acknowledged is None:
-        return store.problems(only)
-    return list(islice(_by_acknowledgement(store, only, now, acknowledged=acknowledged), only.most))
+def read_problems(store: Store, only: ProblemFilter, now: Instant) -> list[ProblemRecord]:
+    """The problems that the filter selects, newest first."""
+    return _with_conditions(store, store.problems(replace(only, now=now)), now)
 
 
-def count_problems(store: Store, only: ProblemFilter, now: Instant, *, acknowledged: bool | None = None) -> int:
+def _with_conditions(store: Store, found: list[ProblemRecord], now: Instant) -> list[ProblemRecord]:
+    """These problems; open ones say whether their tasks are unreachable or in downtime."""
+    return _with_downtime(store, _with_reachability(store, found, now), now)
+
+
+def _with_downtime(store: Store, problems: list[ProblemRecord], now: Instant) -> list[ProblemRecord]:
+    """The same, with what downtimes say of the open ones."""
+    reader = DowntimeReader(store, now)
+    if not reader.active:
+        return problems
+    names = list(dict.fromkeys(problem.task for problem in problems if problem.closed is None))
+    found: set[str] = set()
+    for i in range(0, len(names), _PAGE_SIZE):
+        found.update(reader.of(list(store.entries(Filter(names=tuple(names[i : i + _PAGE_SIZE]))))))
+    return [
+        replace(problem, downtime=True) if problem.closed is None and problem.task in found else problem
+        for problem in problems
+    ]
+
+
+def _with_reachability(store: Store, found: list[ProblemRecord], now: Instant) -> list[ProblemRecord]:
+    """These problems; open ones say whether their tasks are unreachable, and whether they are passive."""
+    reader = ConditionReader(store, now)
+    unreachable: set[int] = set()
+    passive: set[int] = set()
+    open_ones = {problem.task for problem in found if problem.closed is None}
+    entries = iter(entries_named(store, open_ones))
+    while some := list(islice(entries, _PAGE_SIZE)):
+        passive |= {entry.number for entry in some if _has_nothing_to_run(entry.task)}
+        depending = [entry for entry in some if entry.task.depends or entry.task.depends_any]
+        names = reader.unreachable([entry.task for entry in depending]) if depending else {}
+        unreachable |= {entry.number for entry in depending if entry.task.name in names}
+    if not unreachable and not passive:
+        return found
+    return [
+        replace(problem, unreachable=problem.number in unreachable, passive=problem.number in passive)
+        if problem.closed is None and problem.number in unreachable | passive
+        else problem
+        for problem in found
+    ]
+
+
+def _has_nothing_to_run(task: Task) -> bool:
+    return task.passive and not task.job.command and task.job.function is None
+
+
+def count_problems(store: Store, only: ProblemFilter, now: Instant) -> int:
     """How many there are, without regard to `before` and `most`."""
-    if acknowledged is None:
-        return store.count_problems(only)
-    return sum(1 for _ in _by_acknowledgement(store, replace(only, before=None), now, acknowledged=acknowledged))
+    return store.count_problems(replace(only, now=now))
 
 
-def _by_acknowledgement(
-    store: Store, only: ProblemFilter, now: Instant, *, acknowledged: bool
-) -> Iterator[ProblemRecord]:
-    """Those that are acknowledged, or are not, without regard to `most`: a page at a time, as they may be a million."""
-    before = only.before
-    while page := store.problems(replace(only, before=before, most=_PAGE_SIZE)):
-        yield from (problem for problem in page if has_acknowledgement(problem, now) is acknowledged)
-        if len(page) < _PAGE_SIZE:
-            break
-        before = page[-1].id
-
-
-def find_problem(store: Store, number: int) -> tuple[ProblemRecord, list[ProblemNote]]:
+def find_problem(store: Store, number: int, now: Instant) -> tuple[ProblemRecord, list[ProblemNote]]:
     """A problem and its notes; NotFound if there is none with this id."""
     problem = store.find_problem(number)
     if problem is None:
         raise NotFound(f"there is no problem {number}")
-    return problem, store.problem_notes(number)
+    return _with_conditions(store, [problem], now)[0], store.problem_notes(number)
 
 
 def has_acknowledgement(problem: ProblemRecord, now: Instant) -> bool:
@@ -64,6 +96,7 @@ def has_acknowledgement(problem: ProblemRecord, now: Instant) -> bool:
 def problem_document(problem: ProblemRecord, now: Instant) -> dict[str, Any]:
     """A problem, with its acknowledgement if that counts."""
     ack = problem.acknowledgement if has_acknowledgement(problem, now) else None
+    held = {"hold": problem.hold, "held_since": iso_time(problem.held_since)} if problem.hold else {}
     return {
         "id": problem.id,
         "task": problem.task,
@@ -75,7 +108,7 @@ def problem_document(problem: ProblemRecord, now: Instant) -> dict[str, Any]:
         "closed": iso_time(problem.closed),
         "reason": problem.reason,
         "flapping": problem.flapping,
-        "output": first_line(problem.output),
+        "output": problem_summary(problem),
         "owner": problem.owner,
         "labels": dict(problem.labels),
         "acknowledged": ack
@@ -86,6 +119,10 @@ def problem_document(problem: ProblemRecord, now: Instant) -> dict[str, Any]:
             "until": iso_time(ack.until),
             "sticky": ack.sticky,
         },
+        "unreachable": problem.unreachable,
+        **held,
+        **({"downtime": True} if problem.downtime else {}),
+        **({"passive": True} if problem.passive else {}),
     }
 
 
@@ -94,13 +131,32 @@ def note_document(note: ProblemNote) -> dict[str, Any]:
     return {"at": iso_time(note.at), "who": note.who, "action": note.action, "text": note.text}
 
 
+def problem_summary(problem: ProblemRecord) -> str:
+    """The line of its output that says most: of a check the first, of a task that failed the last."""
+    return summary_line(problem.output, is_check=problem.cause == Cause.STATE, has_failed=True)
+
+
+def problem_words(problem: ProblemRecord) -> str:
+    """CRITICAL, or what is wrong with a task that has no state."""
+    return _WORDS.get(problem.cause, problem.state.name)
+
+
 def problem_sentence(problem: ProblemRecord, now: Instant, where: Zone) -> str:
     """ "open problem 12: CRITICAL since Mon 2026-11-16 09:00:37+01:00, acknowledged by ana until ...: on it"."""
-    state = "failing" if problem.cause == Cause.FAILED else problem.state.name
+    state = problem_words(problem)
     flapping = ", flapping" if problem.flapping else ""
     opened = "" if problem.opened == problem.since else f", opened {spoken_instant(problem.opened, where)}"
     since = f"{state}{flapping} since {spoken_instant(problem.since, where)}{opened}"
-    return f"open problem {problem.id}: {since}, {acknowledged_words(problem, now, where)}"
+    held = f"; {held_words(problem, where)}" if problem.hold else ""
+    return f"open problem {problem.id}: {since}, {acknowledged_words(problem, now, where)}{held}"
+
+
+def held_words(problem: ProblemRecord, where: Zone) -> str:
+    """Why nobody is told of it now, and since when; empty if somebody may be."""
+    if not problem.hold:
+        return ""
+    since = "" if problem.held_since is None else f" since {spoken_instant(problem.held_since, where)}"
+    return f"nobody is notified of it{since}: {problem.hold}"
 
 
 def past_problem_sentence(problem: ProblemRecord, where: Zone) -> str:

@@ -1,22 +1,35 @@
 """Conditions of tasks, completed by what follows from their definitions: the next run, when its result is expected, and
-whether the task is late or stale.
+whether the task is late, stale, unreachable or in downtime.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import Final
 
 from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.worker_killers import deaths_by_task
+from evenbeat.core.chains import ChainStatus
 from evenbeat.core.freshness import is_late, result_expected_by
 from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import ScheduleProgress, next_run
 from evenbeat.core.permission import CommandPolicy, is_blocked
-from evenbeat.model import Entry, Instant, Invalid, RunKind, State
+from evenbeat.core.run_plan import timebox_of
+from evenbeat.core.timebox import NO_TIMEBOX
+from evenbeat.model import Entry, Instant, Invalid, RunKind, State, Task
+from evenbeat.report.chains import ChainReader
+from evenbeat.report.downtimes import DowntimeReader
+from evenbeat.report.parents import ParentReader
 from evenbeat.store.contract import ALL_TASKS, COMPUTED_FILTER_STATES, FOREVER, Condition, Filter, Store
+from evenbeat.store.latest_result import is_result_missing
 from evenbeat.when.period import CompiledPeriod, compile_periods
+
+_DOWNTIME: Final = "downtime"
+"""A state to filter by."""
+_READ_AT_ONCE: Final = 500
+"""Tasks whose parents and downtimes are looked up together."""
 
 
 class ConditionReader:
@@ -25,6 +38,9 @@ class ConditionReader:
     def __init__(self, store: Store, now: Instant) -> None:
         self._store = store
         self._now = now
+        self.parents: Final = ParentReader(store, self.is_stale)
+        """What is known of the checks that tasks depend on."""
+        self._chains: Final = ChainReader(store)
 
     @cached_property
     def _periods(self) -> dict[str, CompiledPeriod]:
@@ -38,6 +54,10 @@ class ConditionReader:
     def _permission(self) -> CommandPolicy:
         return permission_of(self._store)
 
+    @cached_property
+    def _downtimes(self) -> DowntimeReader:
+        return DowntimeReader(self._store, self._now)
+
     def condition(self, entry: Entry) -> Condition:
         """The condition of a task that was just found; Invalid if it is no longer there."""
         found = next(iter(self._store.conditions(Filter(names=(entry.id,)))), None)
@@ -47,6 +67,31 @@ class ConditionReader:
 
     def of(self, condition: Condition) -> Condition:
         """A condition from the store, completed."""
+        return next(self.of_all([condition]))
+
+    def of_all(self, conditions: Iterable[Condition]) -> Iterator[Condition]:
+        """Many conditions, completed some at a time."""
+        rest = iter(conditions)
+        while some := list(islice(rest, _READ_AT_ONCE)):
+            through = self.parents.unreachable_through([condition.entry.task for condition in some])
+            downtimes = self._downtimes.of([condition.entry for condition in some]) if self._downtimes.active else {}
+            chains = self._chains.statuses([condition.entry for condition in some])
+            for condition in some:
+                name = condition.entry.task.name
+                whole = self._completed(condition, through.get(name, ()), chains.get(condition.entry.number))
+                yield replace(whole, downtimes=tuple(downtimes[name])) if name in downtimes else whole
+
+    def unreachable(self, tasks: Sequence[Task]) -> set[str]:
+        """The names of those of the tasks that are unreachable."""
+        return set(self.parents.unreachable_through(tasks))
+
+    def is_stale(self, condition: Condition) -> bool:
+        """Is a result of this task overdue, if it is reachable?"""
+        return self._completed(condition, (), None).stale
+
+    def _completed(
+        self, condition: Condition, unreachable_through: tuple[str, ...], chain: ChainStatus | None
+    ) -> Condition:
         return with_next_run(
             condition,
             self._now,
@@ -54,36 +99,52 @@ class ConditionReader:
             self._permission,
             deaths=self._deaths.get(condition.entry.number, 0),
             is_missing=self._is_missing(condition),
+            unreachable_through=unreachable_through,
+            chain=chain,
         )
 
     def _is_missing(self, condition: Condition) -> bool:
         """Is the latest record of a passive check that no result came?"""
         if not condition.entry.task.passive or condition.state in (None, State.OK):
             return False
-        latest = self._store.runs(condition.entry.number, most=1)
-        return bool(latest) and latest[0].kind is RunKind.STALE
+        return is_result_missing(self._store, condition.entry.number)
 
-    def of_all(self, conditions: Iterable[Condition]) -> Iterator[Condition]:
-        """Many conditions, completed one by one."""
-        return map(self.of, conditions)
+    def _in_downtime(self, only: Filter) -> Iterator[Entry]:
+        if not self._downtimes.active:
+            return
+        source = self._store.entries(replace(only, state=None, most=ALL_TASKS.most))
+        while some := list(islice(source, _READ_AT_ONCE)):
+            found = self._downtimes.of(some)
+            yield from (entry for entry in some if entry.task.name in found)
+
+    def _conditions_in_downtime(self, only: Filter) -> Iterator[Condition]:
+        source = islice(self._in_downtime(only), only.most)
+        while some := list(islice(source, _READ_AT_ONCE)):
+            yield from self.of_all(self._store.conditions(Filter(names=tuple(entry.id for entry in some))))
 
     def conditions(self, only: Filter) -> Iterator[Condition]:
-        """All that match. For the states late and stale every task is read."""
+        """All that match. For the computed states every task is read."""
         if only.state not in COMPUTED_FILTER_STATES:
             return self.of_all(self._store.conditions(only))
-        every = self.of_all(self._store.conditions(replace(only, state=None, most=ALL_TASKS.most)))
-        return islice((one for one in every if (one.late if only.state == "late" else one.stale)), only.most)
+        if only.state == _DOWNTIME:
+            return self._conditions_in_downtime(only)
+        every = self._store.conditions(replace(only, state=None, most=ALL_TASKS.most))
+        if only.state == "unreachable":
+            every = (one for one in every if one.entry.task.depends or one.entry.task.depends_any)
+        return islice((one for one in self.of_all(every) if _is_in_computed_state(one, only.state)), only.most)
 
     def count(self, only: Filter) -> int:
         """How many tasks match, without regard to `after` and `most`."""
         if only.state not in COMPUTED_FILTER_STATES:
             return self._store.count(only)
-        return sum(1 for _ in self.conditions(replace(only, after="", most=ALL_TASKS.most)))
+        return sum(1 for _ in self.entries(replace(only, after="", most=ALL_TASKS.most)))
 
     def entries(self, only: Filter) -> Iterator[Entry]:
         """The matching tasks, without their conditions."""
         if only.state not in COMPUTED_FILTER_STATES:
             return self._store.entries(only)
+        if only.state == _DOWNTIME:
+            return islice(self._in_downtime(only), only.most)
         return (condition.entry for condition in self.conditions(only))
 
 
@@ -95,10 +156,14 @@ def with_next_run(
     *,
     deaths: int,
     is_missing: bool,
+    unreachable_through: tuple[str, ...],
+    chain: ChainStatus | None,
 ) -> Condition:
     """A condition from the store, with its next run and whether it is late, stale or blocked.
 
-    `is_missing`: the latest result of a passive check says that there was none.
+    `is_missing`: the latest result of a passive check says that there was none. `unreachable_through`: the checks that
+    it depends on and that are not fine. `chain`: where a task stands that runs after others. Nothing is expected of an
+    unreachable task, nor of one that runs after others.
     """
     extra = FOREVER if condition.extra is None else condition.extra
     progress = ScheduleProgress(
@@ -106,9 +171,13 @@ def with_next_run(
     )
     task = condition.entry.task
     blocked = is_blocked(permission, condition.entry.owner, task)
-    found = next_run(task, progress, periods, now, is_blocked=blocked)
+    chain_due = FOREVER if chain is None else chain.due_since
+    found = next_run(task, progress, periods, now, is_blocked=blocked, chain_due=chain_due)
     is_off = task.paused or not task.enabled
-    expected = None if found is None or is_off else result_expected_by(task, found.nominal)
+    expected = None if found is None or is_off or chain is not None else result_expected_by(task, found.nominal)
+    is_overdue = expected is not None and expected < now
+    nominal = now if chain is not None else FOREVER if found is None else found.nominal
+    timebox = NO_TIMEBOX if nominal >= FOREVER else timebox_of(task, nominal)
     return replace(
         condition,
         blocked=Reason.NOT_FROM_A_FILE.value if blocked else "",
@@ -116,9 +185,22 @@ def with_next_run(
         next_run=None if found is None else found.at,
         next_kind=RunKind.GRID if found is None else found.kind,
         expected_by=expected,
+        timebox=timebox if timebox < NO_TIMEBOX else None,
         late=is_late(task, found, now, is_running=condition.running_since is not None),
-        stale=(expected is not None and expected < now) or (is_missing and condition.state not in (None, State.OK)),
+        stale=(is_overdue or (is_missing and condition.state not in (None, State.OK))) and not unreachable_through,
+        unreachable_through=unreachable_through,
+        waits_for=() if chain is None else chain.waits_for,
     )
+
+
+def _is_in_computed_state(condition: Condition, state: str | None) -> bool:
+    match state:
+        case "late":
+            return condition.late
+        case "stale":
+            return condition.stale
+        case _:
+            return bool(condition.unreachable_through)
 
 
 def unreadable(name: str) -> Invalid:

@@ -1,29 +1,46 @@
 """Why does a task run, or not, and when next? Composed here, from the store and the live node."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from shlex import quote
 from typing import Final
+
+from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import blocked_advice, permission_of
 from evenbeat.admin.cross_check import node_settings_by_owner
 from evenbeat.admin.worker_killers import deaths_key, stored_deaths
+from evenbeat.core.chains import ChainStatus
 from evenbeat.core.gate import Reason
 from evenbeat.core.guard import attempts_of, grace_of
-from evenbeat.core.task_columns import default_timebox_of
+from evenbeat.core.run_plan import timebox_of
+from evenbeat.core.timebox import NO_TIMEBOX
 from evenbeat.load.config import DEFAULT_KEEP
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, State
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Cause, Instant, RunKind, State, Task, TaskPause, WhenUnreachable
+from evenbeat.report.chains import ChainReader, listed_names, parent_sentences
+from evenbeat.report.downtime_words import in_downtime_words
+from evenbeat.report.downtimes import downtimes_during
+from evenbeat.report.parents import conditions_named
 from evenbeat.report.problems import problem_sentence
-from evenbeat.report.task_status import unreadable, with_next_run
-from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts, typed_time_span
+from evenbeat.report.retries import attempt_words, waiting_retry
+from evenbeat.report.task_status import ConditionReader, unreadable, with_next_run
+from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts, ahead_words, typed_time_span
+from evenbeat.report.why_notified import notified_now, notified_then
 from evenbeat.report.why_past import why_then
 from evenbeat.report.words import (
     RUN_KIND_WORDS,
     deaths_words,
     is_set_aside,
     long_schedule,
+    nominals_of,
+    pause_words,
     state_words,
+    unreachable_words,
+    zone_of,
 )
 from evenbeat.store.cluster_contract import ClusterStore
-from evenbeat.store.contract import Filter, ProblemFilter, RunRecord, SnapshotReader, Store, TaskSnapshot
+from evenbeat.store.contract import AuditFilter, Filter, ProblemFilter, RunRecord, SnapshotReader, Store, TaskSnapshot
+from evenbeat.store.latest_result import is_result_missing
+from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.when.duration import spoken_duration
 from evenbeat.when.period import compile_periods
 from evenbeat.when.schedule import NodeEventSchedule
@@ -34,21 +51,35 @@ from evenbeat.wire.replies import NotFound
 _MAX_RECORDS: Final = 5_000
 """Records that are searched for the time in question."""
 _RECENT_RECORDS: Final = 10
+_RECENT_CHANGES: Final = 100
+"""Changes of a task among which the latest pause is searched for."""
+_IS_UNREACHABLE: Final = "it is unreachable, as a check that it depends on is not fine"
 
 NodeAnswer = tuple[bool, LiveTaskState | None]
 """Is a node running, and what does it say of the task? None if it cannot answer yet."""
 
 
 def explain(
-    store: Store, name_or_id: str, at: str | None, now: Instant, ask_node: Callable[[int], NodeAnswer]
+    store: Store,
+    name_or_id: str,
+    at: str | None,
+    now: Instant,
+    ask_node: Callable[[int], NodeAnswer],
+    *,
+    is_limited: bool = False,
 ) -> Answer:
-    """Why does a task run, or not, now or at a time that a person has typed? `ask_node` is given its number."""
+    """Why does a task run, or not, now or at a time that a person has typed? `ask_node` is given its number.
+
+    A limited caller learns nothing of what messages to contacts say of other tasks, nor what the tasks do that this
+    one runs after.
+    """
     stored, runs, skips = _snapshot(store, name_or_id)
     entry = stored.entry
-    number, task = entry.number, entry.task
+    number, task = entry.number, _with_pause(store, entry.task)
+    stored = replace(stored, entry=replace(entry, task=task))
     span = None if at is None else typed_time_span(at, entry)
     is_live, live = ask_node(number)
-    is_missing = task.passive and bool(runs) and runs[0].kind is RunKind.STALE
+    is_missing = task.passive and is_result_missing(store, number)
     if span is not None:
         runs, skips = _runs_around(store, number, *span), store.skips(number, most=_MAX_RECORDS)
     periods = {} if task.period is None else {name: period for name, (_, period) in store.periods().items()}
@@ -57,9 +88,18 @@ def explain(
     else:
         deaths = stored_deaths(store.setting(deaths_key(number)))
     permission = permission_of(store)
+    reader = ConditionReader(store, now)
+    parents, chain = reader.parents, ChainReader(store).statuses([entry]).get(number)
     facts = TaskFacts(
         condition=with_next_run(
-            stored, now, compile_periods(periods), permission, deaths=deaths, is_missing=is_missing
+            stored,
+            now,
+            compile_periods(periods),
+            permission,
+            deaths=deaths,
+            is_missing=is_missing,
+            unreachable_through=parents.unreachable_through([task]).get(task.name, ()),
+            chain=chain,
         ),
         runs=runs,
         skips=skips,
@@ -72,8 +112,23 @@ def explain(
         problems=store.problems(
             ProblemFilter(Filter(names=(entry.id,)), is_open=True if span is None else None, most=_MAX_RECORDS)
         ),
+        downtimes=downtimes_during(store, entry, *((now, now) if span is None else span)),
+        not_fine=parents.sentences(task) if span is None else (),
+        parents=() if chain is None or span is not None or is_limited else _parents(store, task, reader, chain, now),
+        problems_of_parents=() if span is None else _problems_of(store, parents.ancestors(task)),
     )
-    return why_now(facts) if span is None else why_then(facts, *span)
+    where, problems = zone_of(task, nominals_of(task)), facts.problems
+    if span is None:
+        told = notified_now(store, entry, problems, now, where, is_limited=is_limited)
+        return replace(why_now(facts), notified=told)
+    told = notified_then(store, entry, problems, span, now, where, is_limited=is_limited)
+    return replace(why_then(facts, *span), notified=told)
+
+
+def _parents(store: Store, task: Task, reader: ConditionReader, chain: ChainStatus, now: Instant) -> list[str]:
+    """What the tasks do that this one waits for."""
+    where = zone_of(task, nominals_of(task))
+    return parent_sentences(store, chain.waits_for, reader.of, lambda t: ahead_words(t, now, where))
 
 
 def _snapshot(store: Store, name_or_id: str) -> TaskSnapshot:
@@ -92,6 +147,23 @@ def _snapshot(store: Store, name_or_id: str) -> TaskSnapshot:
     if store.find(name_or_id) is not None:
         raise unreadable(name_or_id)
     raise NotFound(f"there is no task {name_or_id!r}")
+
+
+def _with_pause(store: Store, task: Task) -> Task:
+    """A paused task with who paused it and when: a pause without end and reason is known to the audit alone."""
+    if not task.paused or task.pause is not None:
+        return task
+    changes = (change for _, change in store.audit(AuditFilter(name=task.name, most=_RECENT_CHANGES)))
+    paused = next((change for change in changes if change.action == "paused"), None)
+    return task if paused is None else replace(task, pause=TaskPause(paused.at, paused.who))
+
+
+def _problems_of(store: Store, checks: Sequence[str]) -> list[ProblemRecord]:
+    """The problems that these checks have or had."""
+    if not checks:
+        return []
+    names = tuple(condition.entry.id for condition in conditions_named(store, checks))
+    return store.problems(ProblemFilter(Filter(names=names), cause=Cause.STATE, is_open=None, most=_MAX_RECORDS))
 
 
 def _history_kept(store: Store) -> int:
@@ -124,8 +196,12 @@ def why_now(facts: TaskFacts) -> Answer:
         or _hindered(subject, reasons)
         or _waiting(subject, reasons)
         or _closed(subject, reasons)
+        or _unreachable(subject, reasons)
         or _next(subject, reasons)
     )
+    if facts.not_fine and _IS_UNREACHABLE not in sentence:
+        reasons.append(f"it is {unreachable_words(facts.condition)}")
+        reasons += facts.not_fine
     deaths = facts.condition.deaths
     if deaths:
         reasons.append(deaths_words(subject.task.name, deaths))
@@ -133,6 +209,7 @@ def why_now(facts: TaskFacts) -> Answer:
         sentence += f"; it is set aside: {deaths} workers in a row died with it"
     reasons += subject.latest()
     reasons += (problem_sentence(problem, facts.now, subject.zone) for problem in facts.problems)
+    reasons += (f"it is {in_downtime_words(downtime, subject.zone)}" for downtime in facts.downtimes)
     return Answer(f"{subject.task.name} {sentence}.", reasons)
 
 
@@ -141,10 +218,13 @@ def _running(subject: ExplainedTask, reasons: list[str]) -> str:
     if since is None or not subject.facts.is_live:
         return ""
     moment = subject.facts.moment
+    if moment is not None and moment.stopping:
+        reasons.append(f"its run ends: {moment.stopping}")
     if moment is not None and moment.is_untaken:
         return _waits_for_worker(subject, moment, since, reasons)
-    box = default_timebox_of(task)
-    if box:
+    nominal = subject.times.previous_before(Instant(since + 1))
+    box = timebox_of(task, since if nominal is None else nominal)
+    if box < NO_TIMEBOX:
         reasons.append(f"its timebox ends {subject.ahead(Instant(since + box))}")
     if subject.is_forced:
         reasons.append("a forced run waits for this one to end")
@@ -162,7 +242,7 @@ def _waits_for_worker(subject: ExplainedTask, moment: LiveTaskState, since: Inst
         reasons.append(f"the workers of its pool {pool!r} may have no slot free; `evenbeat status` tells")
     else:
         gone = spoken_duration(round(moment.without_worker_for) * SECOND)
-        reasons.append(f"its pool {pool!r} has had no worker for {gone}; `evenbeat worker --pool {pool}` is one")
+        reasons.append(f"its pool {pool!r} has had no worker for {gone}; `evenbeat worker --pool {quote(pool)}` is one")
     return f"is due, and no worker has taken it yet, since {subject.at(since)}"
 
 
@@ -190,10 +270,12 @@ def _switched_off(subject: ExplainedTask, reasons: list[str]) -> str:
             return f"does not run: {why_not}"
         reasons.append(f"what it says is to be run when a result is missing is not executed: {why_not}")
     if task.paused:
-        reasons.append(f"`evenbeat resume {task.name}` lets it run again")
-        return "does not run: it is paused"
+        if task.pause is not None:
+            reasons.append(f"it has been paused since {subject.at(task.pause.at)}")
+        reasons.append(f"`evenbeat resume {quote(task.name)}` lets it run again")
+        return f"does not run: it is {pause_words(task, subject.zone)}"
     if not task.enabled:
-        reasons.append(f"`evenbeat set {task.name} enabled=true`, or its file, lets it run")
+        reasons.append(f"`evenbeat set {quote(task.name)} enabled=true`, or its file, lets it run")
         return "does not run: it is disabled, its definition says enabled = false"
     return ""
 
@@ -225,7 +307,7 @@ def _passive(subject: ExplainedTask, reasons: list[str]) -> str:
     if due is None:
         return "does not run: its results are submitted externally, and no further one is expected"
     before = subject.times.previous_before(due)
-    allowed = default_timebox_of(task) + grace_of(task, None if before is None else due - before)
+    allowed = timebox_of(task, due) + grace_of(task, None if before is None else due - before)
     runs = "function" if task.job.function is not None else "command" if task.job.command else ""
     runs = "" if subject.facts.condition.blocked else runs
     otherwise = f"its {runs} is run" if runs else f"it becomes {task.when_missing.upper()}"
@@ -277,10 +359,24 @@ def _closed(subject: ExplainedTask, reasons: list[str]) -> str:
     return f"does not run now: its period {subject.task.period!r} is closed, and {when}"
 
 
+def _unreachable(subject: ExplainedTask, reasons: list[str]) -> str:
+    """Its runs are skipped as long as what it depends on is not fine."""
+    if not subject.facts.not_fine or subject.task.when_unreachable is not WhenUnreachable.SKIP:
+        return ""
+    due = _due(subject)[0]
+    reasons += subject.facts.not_fine
+    if due is not None:
+        reasons.append(f"its next time is {subject.ahead(due)}: skipped if that is still so")
+    reasons.append(f"`evenbeat run {quote(subject.task.name)}` runs it all the same")
+    return f"does not run now: {_IS_UNREACHABLE}"
+
+
 def _next(subject: ExplainedTask, reasons: list[str]) -> str:
     condition, task = subject.facts.condition, subject.task
     due, kind = _due(subject)
     if due is None:
+        if task.schedule.parents:
+            return _after_parents(subject, reasons)
         if isinstance(subject.times, NodeEventSchedule):
             return f"runs at every {'start' if subject.times.event == '@reboot' else 'orderly stop'} of the node"
         return "does not run again: no time of its schedule is left"
@@ -289,9 +385,29 @@ def _next(subject: ExplainedTask, reasons: list[str]) -> str:
         attempts = attempts_of(task)
         words = state_words(condition.state, hard=False, attempt=condition.attempt, attempts=attempts)
         reasons.append(f"it is {words}; after attempt {attempts} the problem is HARD")
-    if kind is not RunKind.GRID:
+    if kind is RunKind.RETRY and (retry := waiting_retry(condition)) is not None:
+        reasons.append(f"that is {attempt_words(retry)}{_retried_run(subject)}")
+    elif kind is not RunKind.GRID:
         reasons.append(f"that is {RUN_KIND_WORDS[kind]}")
     return f"runs next {subject.ahead(due)}"
+
+
+def _retried_run(subject: ExplainedTask) -> str:
+    """Which run is tried again, if the history still has it."""
+    failed = next((run for run in subject.facts.runs if run.ended is not None), None)
+    return "" if failed is None else f" of the run that was due {subject.at(failed.nominal)}"
+
+
+def _after_parents(subject: ExplainedTask, reasons: list[str]) -> str:
+    """It waits for other tasks: which ones, and what these do."""
+    waits_for, parents = subject.facts.condition.waits_for, subject.facts.parents
+    if subject.task.schedule.after_failure:
+        reasons += parents
+        return f"runs after a failure of {listed_names(waits_for, 'or')} that is not tried again"
+    if len(waits_for) == len(parents) == 1:
+        return f"waits for {parents[0].replace(' ', ', which ', 1)}"
+    reasons += parents
+    return f"waits for {listed_names(waits_for, 'and')}"
 
 
 def _due(subject: ExplainedTask) -> tuple[Instant | None, RunKind]:

@@ -4,14 +4,16 @@ from typing import Final
 
 from evenbeat.core.gate import Reason
 from evenbeat.model import DAY, MINUTE, Instant, RunKind
+from evenbeat.report.downtime_words import in_downtime_words
 from evenbeat.report.problems import past_problem_sentence
+from evenbeat.report.retries import attempt_of_run
 from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts
 from evenbeat.report.words import (
     RUN_KIND_WORDS,
     duration_words,
-    first_line,
     long_schedule,
     outcome_words,
+    run_summary,
     run_words,
     skip_words,
 )
@@ -27,6 +29,7 @@ _REASON_TEXTS: Final[dict[str, str]] = {
     Reason.DISABLED: "it was paused, or its definition said enabled = false",
     Reason.PERIOD_CLOSED: "it had waited for its start until its period was closed",
     Reason.NOT_FROM_A_FILE: 'commands = "files": no file named at `evenbeat up` said what it executes',
+    Reason.UNREACHABLE: 'a check that it depended on was not fine (when_unreachable = "skip")',
     Reason.TOO_SOON: "the run before it had started late; see `tolerance`",
 }
 
@@ -47,6 +50,13 @@ def why_then(facts: TaskFacts, start: Instant, end: Instant) -> Answer:
     if start <= facts.now:
         open_then = (p for p in facts.problems if p.opened < end and (p.closed is None or p.closed >= start))
         reasons += (past_problem_sentence(problem, subject.zone) for problem in open_then)
+        of_parents = (
+            p for p in facts.problems_of_parents if p.opened < end and (p.closed is None or p.closed >= start)
+        )
+        words = [f"{p.task!r}, which it depends on: {past_problem_sentence(p, subject.zone)}" for p in of_parents]
+        reasons += _shortened(words, "problems of checks that it depends on")
+    tense = "was" if start <= facts.now else "will be"
+    reasons += (f"it {tense} {in_downtime_words(downtime, subject.zone)}" for downtime in facts.downtimes)
     return Answer(f"{subject.task.name} {sentence}.", reasons)
 
 
@@ -62,7 +72,8 @@ def _is_in_future(subject: ExplainedTask, start: Instant, end: Instant, reasons:
 
 
 def _ran(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
-    found = [run for run in subject.facts.runs if _covers(run, start, end, subject.facts.now)]
+    runs = (run for run in subject.facts.runs if run.kind is not RunKind.LOG)
+    found = [run for run in runs if _covers(run, start, end, subject.facts.now)]
     if not found:
         return ""
     # A run that was due then says more than one that was still running.
@@ -73,15 +84,19 @@ def _ran(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str
             f"that result was {RUN_KIND_WORDS[run.kind]}" if run.kind is RunKind.TOLD else RUN_KIND_WORDS[run.kind]
         )
         return f"did not run then, but a result {run_words(run, subject.zone)}"
-    reasons.append(f"that run was {RUN_KIND_WORDS[run.kind]}, due {subject.at(run.nominal)}")
+    attempt = attempt_of_run(run)
+    if attempt is None:
+        reasons.append(f"that run was {RUN_KIND_WORDS[run.kind]}, due {subject.at(run.nominal)}")
+    else:
+        reasons.append(f"that run was attempt {attempt} of the run that was due {subject.at(run.nominal)}")
     late = begun - run.nominal
-    if late >= MINUTE // 60:
+    if late >= MINUTE // 60 and attempt is None:
         reasons.append(f"it started {spoken_duration(late)} after it was due")
     if run.state is not None:
         hardness = "HARD" if run.hard else f"SOFT, attempt {run.attempt}"
         reasons.append(f"it made the check {run.state.name} ({hardness})")
-    if first_line(run.output):
-        reasons.append(f"it said: {first_line(run.output)}")
+    if said := run_summary(run):
+        reasons.append(f"it said: {said}")
     others = [f"another run {run_words(other, subject.zone)}" for other in reversed(found) if other is not run]
     reasons += _shortened(others, "runs")
     if run.ended is None:

@@ -1,10 +1,14 @@
 """Tasks, runs and skips in words for people, shared by `why`, `history` and `show`."""
 
+from shlex import quote
 from typing import Final
 
+from evenbeat.core.permission import has_runnable_job
+from evenbeat.core.telling_lines import summary_line
 from evenbeat.core.worker_deaths import MAX_WORKER_DEATHS
-from evenbeat.model import MINUTE, SECOND, Outcome, RunKind, State, Task
-from evenbeat.store.contract import RunRecord, SkipRecord
+from evenbeat.model import MINUTE, SECOND, Outcome, RunKind, State, Task, WhenUnreachable
+from evenbeat.report.retries import attempt_of_run
+from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.duration import format_duration, spoken_duration
@@ -25,6 +29,8 @@ RUN_KIND_WORDS: Final = {
     RunKind.TOLD: "submitted externally",
     RunKind.STALE: "no result was submitted in time",
     RunKind.FRESHNESS: "a run because no result came in time",
+    RunKind.LOG: "logged by the sender of heartbeats",
+    RunKind.CHAIN: "a run after its parents",
 }
 
 
@@ -43,6 +49,8 @@ def short_schedule(task: Task) -> str:
     s = task.schedule
     if s.every is not None:
         return f"every {format_duration(s.every)}"
+    if s.parents:
+        return f"{'after' if s.after else 'after failure of'} {', '.join(s.parents)}"
     return f"cron {s.cron}" if s.cron else f"calendar {s.calendar}" if s.calendar else f"at {s.at}"
 
 
@@ -55,6 +63,16 @@ def long_schedule(task: Task, times: CompiledSchedule) -> str:
     else:
         return short_schedule(task)
     return f"{short_schedule(task)}: {text[:1].lower()}{text[1:].rstrip('.')}"
+
+
+def pause_words(task: Task, where: Zone) -> str:
+    """ "paused by ana until Mon 2026-11-16 09:00:37+01:00: new disks"."""
+    pause = task.pause
+    if pause is None:
+        return "paused"
+    until = "" if pause.until is None else f" until {spoken_instant(pause.until, where)}"
+    reason = first_line(pause.reason)
+    return f"paused by {pause.who}{until}{f': {reason}' if reason else ''}"
 
 
 def state_words(state: State, *, hard: bool, attempt: int, attempts: int) -> str:
@@ -74,7 +92,7 @@ def outcome_words(outcome: Outcome | str | None, status: int | None) -> str:
     if outcome is None:
         return "runs"
     word = str(outcome)
-    if not status:
+    if not status or outcome in (Outcome.CANCELLED, Outcome.INTERRUPTED):  # the signal that ended it was ours
         return word
     return f"{word} by signal {-status}" if status < 0 else f"{word} with status {status}"
 
@@ -82,6 +100,8 @@ def outcome_words(outcome: Outcome | str | None, status: int | None) -> str:
 def run_words(run: RunRecord, where: Zone) -> str:
     """A run in one phrase."""
     begun = run.claimed if run.started is None else run.started
+    if run.kind is RunKind.LOG:
+        return f"was logged {spoken_instant(run.claimed, where)}: {run_summary(run)}"
     if run.kind in (RunKind.TOLD, RunKind.STALE):
         return _submitted_words(run, where)
     if run.ended is None and run.started is None:
@@ -89,9 +109,10 @@ def run_words(run: RunRecord, where: Zone) -> str:
     when = f"started {spoken_instant(begun, where)}"
     if run.ended is None:
         return f"{when} and has not ended"
-    first = first_line(run.output)
-    outcome = outcome_words(run.outcome, run.status)
-    return f"{when}, took {duration_words(run.ended - begun)}, {outcome}{f': {first}' if first else ''}"
+    said = run_summary(run)
+    attempt = attempt_of_run(run)
+    outcome = f"{outcome_words(run.outcome, run.status)}{f' at attempt {attempt}' if attempt is not None else ''}"
+    return f"{when}, took {duration_words(run.ended - begun)}, {outcome}{f': {said}' if said else ''}"
 
 
 def _submitted_words(run: RunRecord, where: Zone) -> str:
@@ -100,9 +121,9 @@ def _submitted_words(run: RunRecord, where: Zone) -> str:
     took = ""
     if run.started is not None and run.ended is not None and run.ended > run.started:
         took = f", took {duration_words(run.ended - run.started)}"
-    first = first_line(run.output)
+    said = run_summary(run)
     state = "older than what was known" if run.state is None else run.state.name
-    return f"{how} {spoken_instant(run.claimed, where)}{took}, {state}{f': {first}' if first else ''}"
+    return f"{how} {spoken_instant(run.claimed, where)}{took}, {state}{f': {said}' if said else ''}"
 
 
 def skip_words(skip: SkipRecord, where: Zone) -> str:
@@ -115,9 +136,37 @@ def skip_words(skip: SkipRecord, where: Zone) -> str:
     return f"{skip.times:,} times {skip.reason}, {span}"
 
 
-def first_line(output: str) -> str:
-    """The first line of an output that is not empty."""
-    return next((line.strip() for line in output.splitlines() if line.strip()), "")[:200]
+def run_summary(run: RunRecord) -> str:
+    """The line of a run's output that says most."""
+    is_check = run.state is not None or run.kind in (RunKind.TOLD, RunKind.STALE)
+    return summary_line(run.output, is_check=is_check, has_failed=has_run_failed(run.outcome))
+
+
+def condition_summary(condition: Condition) -> str:
+    """The line that says most of the latest output of a task."""
+    check, output = condition.entry.task.check, condition.output
+    return summary_line(output, is_check=check, has_failed=has_run_failed(condition.outcome))
+
+
+def has_run_failed(outcome: Outcome | str | None) -> bool:
+    """Has a run ended badly by itself? Of one that a person has stopped, the first line of its output says who."""
+    return outcome not in (None, Outcome.SUCCEEDED, Outcome.CANCELLED)
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that is not empty."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
+
+
+def unreachable_words(condition: Condition) -> str:
+    """Through which checks a task is unreachable, and what follows for its runs."""
+    names = condition.unreachable_through
+    shown = ", ".join(map(repr, names))
+    skips = condition.entry.task.when_unreachable is WhenUnreachable.SKIP
+    runs = "its runs are skipped" if skips else "it runs all the same"
+    if condition.entry.task.passive and not has_runnable_job(condition.entry.task):
+        runs = "no result is expected of it"
+    return f"unreachable: {shown} {'is' if len(names) == 1 else 'are'} not fine; {runs}"
 
 
 def is_set_aside(deaths: int) -> bool:
@@ -135,5 +184,6 @@ def deaths_words(name: str, deaths: int) -> str:
         )
     return (
         f"set aside, as {workers} died with it: a lost run is not repeated, and what its schedule or "
-        f"`evenbeat run {name}` starts runs alone on a worker process; the first run that ends by itself ends this"
+        f"`evenbeat run {quote(name)}` starts runs alone on a worker process; the first run that ends by itself ends "
+        "this"
     )

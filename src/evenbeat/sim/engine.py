@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evenbeat.core.chains import Chains, EndedParent, ParentEnd
 from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Column, Ints
 from evenbeat.core.gate import REASONS
@@ -17,6 +18,7 @@ from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.missed_times import resume
 from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.placement import place_on_wheel
+from evenbeat.core.reachability import Reachability
 from evenbeat.core.task import ClaimColumns, Flag, SkipColumns, Small, TaskColumns
 from evenbeat.core.task_columns import enrol
 from evenbeat.core.times import ScheduleTimes
@@ -166,6 +168,16 @@ class Simulation:
             self.lifecycle.set_limit(number, limits[name])
         numbers = {name: self.times.period_number(period) for name, period in periods.items()}
         enrol(self.columns, self.times, self.rows, tasks, numbers, keys)
+        found = dict(zip((task.name for task in tasks), self.rows.tolist(), strict=True))
+        self._reachability = Reachability(self.columns, found.get)
+        self._reachability.define(self.rows, tasks)
+        self._reachability.settle()
+        self._names = [task.name for task in tasks]
+        self._chains = Chains(self.lifecycle)
+        for task in tasks:
+            if task.schedule.parents:
+                self._chains.define(found[task.name], task.schedule, self.time)
+        self._chains.know_parents(found.get)
 
     def run(
         self,
@@ -184,19 +196,21 @@ class Simulation:
             if coming and self.time >= _when(coming[0]):
                 report.skips(self._apply_fault(coming.pop(0)))
                 continue
-            self._complete(with_results=outcomes is not None)
+            report.skips(self._complete(with_results=outcomes is not None))
             claims = self._release(report)
             if len(claims.rows):
                 self._begin(claims, durations, outcomes)
                 report.starts[(self.time - start) // SECOND] += len(claims.rows)
-                report.lateness.append((self.now - claims.nominal) / SECOND)
+                # A run that follows others is due when they have ended, whatever nominal time it has.
+                late = np.where(claims.kind == RunKind.CHAIN, 0, self.now - claims.nominal)
+                report.lateness.append(late / SECOND)
                 if keep_history:
                     report.history += _listed(self.time, claims)
             self.time = self._next(min(end, _when(coming[0])) if coming else end)
         return report.build()
 
     def _release(self, report: _ReportBuilder) -> ClaimColumns:
-        claims, skips, refused, _ = self.lifecycle.release(self.now)
+        claims, skips, refused, _ = self._chains.settle(self.lifecycle.release(self.now))
         report.skips(skips)
         if len(refused.rows):
             np.add.at(report.refused, refused.reason, 1)
@@ -206,16 +220,16 @@ class Simulation:
         rows, runs = claims.rows, self._running
         on_grid = rows[claims.kind == RunKind.GRID]
         self.lifecycle.record_starts(on_grid, np.full(len(on_grid), self.now, dtype=np.int64))
+        runs.started[rows], runs.nominal[rows] = self.now, claims.nominal
         if outcomes is not None:
-            runs.started[rows], runs.nominal[rows] = self.now, claims.nominal
             runs.result[rows] = outcomes(rows, self.time)
         # Results are looked at in batches too.
         self._ends.set_due(rows, -(-(self.time + durations(rows, self.time)) // BATCH) * BATCH)
 
-    def _complete(self, *, with_results: bool) -> None:
+    def _complete(self, *, with_results: bool) -> list[SkipColumns]:
         ended = self._ends.arrived(self.time)
         if not len(ended):
-            return
+            return []
         self._ends.set_due(ended, FOREVER)
         if with_results:
             runs = self._running
@@ -223,7 +237,21 @@ class Simulation:
             self.lifecycle.apply_results(
                 checks, runs.result[checks], runs.started[checks], runs.nominal[checks], self.now
             )
+            self._reachability.learn_results(checks)
+            self._reachability.settle()
         self.lifecycle.complete(ended)
+        return self._follow(ended) if self._chains else []
+
+    def _follow(self, ended: Ints) -> list[SkipColumns]:
+        """What runs after tasks that have ended; all of them have succeeded."""
+        jobs = ended[self.columns.flags[ended] & int(Flag.CHECK) == 0]
+        nominal, generation = self._running.nominal[jobs].tolist(), self.lifecycle.generation
+        ends = [
+            EndedParent(name, row, succeeded=True, end=ParentEnd(n, generation, int(self.now)))
+            for row, n, name in zip(jobs.tolist(), nominal, [self._names[row] for row in jobs.tolist()], strict=True)
+            if self._chains.is_parent(name)
+        ]
+        return self._chains.learn(ends, self.now)
 
     def _apply_fault(self, fault: Fault) -> list[SkipColumns]:
         if isinstance(fault, Outage):

@@ -12,18 +12,28 @@ from itertools import chain
 from types import ModuleType
 from typing import Final, NamedTuple
 
-from evenbeat.core import gate, lifecycle, problems
+from evenbeat.core import alerts, gate, holds, lifecycle, problems
+from evenbeat.core.alerts import Hold
+from evenbeat.core.holds import Holds
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.problems import Problems
 from evenbeat.model import State
+from evenbeat.sim.alert_explore import explore_alerts
+from evenbeat.sim.alert_model import ALERT_RULES, AlertRules, AlertShape
 from evenbeat.sim.explore import ExplorationResult, explore
+from evenbeat.sim.hold_explore import explore_holds
+from evenbeat.sim.hold_model import HoldShape
 from evenbeat.sim.problem_explore import explore_problems
 from evenbeat.sim.problem_model import ProblemShape
 from evenbeat.sim.state import WorldShape
 
 SHAPES: Final = (
     WorldShape(
-        "every switch", 1, (1, 0), ("enabled", "open", "mine", "reachable", "permitted", "soon"), occasions=True
+        "every switch",
+        1,
+        (1, 0),
+        ("enabled", "open", "mine", "reachable", "skips_unreachable", "permitted", "soon"),
+        occasions=True,
     ),
     WorldShape("a limit", 3, (2,), (), limits=(1, 0)),
     WorldShape("saturation", 2, (1, 0), ("enabled",)),
@@ -40,10 +50,33 @@ PROBLEM_SHAPES: Final = (
 )
 """Small worlds of problems."""
 
+HOLD_SHAPES: Final = (
+    HoldShape("a check", runs=False, switches=("in_downtime", "is_paused", "is_closed")),
+    HoldShape("a parent", runs=False, parent_switches=("is_paused", "is_closed", "is_idle"), flaps=True, skips=True),
+    HoldShape("no check", runs=False, switches=("in_downtime",), jobs=True),
+    HoldShape("no check, runs", switches=("in_downtime",), jobs=True),
+    HoldShape("runs", switches=("in_downtime",)),
+    HoldShape("two checks", 2, runs=False),
+    HoldShape("two checks and runs", 2, switches=("in_downtime",)),
+)
+"""Small worlds of what is held."""
+
+ALERT_SHAPES: Final = (
+    AlertShape("holds", tuple(Hold), has_delay=True, set_back=True),
+    AlertShape("acknowledgements", (Hold.NONE, Hold.DOWNTIME), ("plain", "sticky", "ending"), has_delay=True),
+    AlertShape("a contact", (Hold.NONE, Hold.PAUSED), ("plain",), ("is_there", "is_wanted", "is_open", "is_picky")),
+    AlertShape("reminders", (Hold.NONE, Hold.DOWNTIME), ("plain",), ("repeats",)),
+    AlertShape("a task that comes back", switches=("is_there",), returns=True),
+)
+"""Small worlds of one channel."""
+
 MOST_STATES: Final = 1_000
 """States of each shape that are explored for one mutant."""
 
-MODULES: Final[tuple[ModuleType, ...]] = (gate, lifecycle, problems)
+_ALERT_STATES: Final = 5
+"""Times as many of the worlds of one channel, whose states are quickly explored."""
+
+MODULES: Final[tuple[ModuleType, ...]] = (gate, lifecycle, problems, holds, alerts)
 """Modules of the core whose conditions are turned into their opposites."""
 
 _NO_CLOCK: Final = "the worlds have no clock: `sim.engine` simulates it, unit tests and tests/paths check it"
@@ -52,33 +85,52 @@ _CLUSTER: Final = "`sim.cluster_mutants` plants bugs in it"
 UNEXPLORED_MODULES: Final = {
     "access_rules": _NOT_A_TASK,
     "acknowledgement": "the worlds of problems have no people: unit tests check it",
+    "asked_runs": _NO_CLOCK,
+    "chain_rules": _NOT_A_TASK,
+    "chains": "`sim.chain_explore` explores it, and tests plant bugs in it",
+    "channels": _NOT_A_TASK,
     "check": "the worlds have no checks: unit tests compare it with slow oracles",
     "clock_steps": _NO_CLOCK,
     "columns": "memory, no rule",
+    "dependencies": _NOT_A_TASK,
+    "delivery_pace": _NO_CLOCK,
+    "downtimes": "the worlds begin and end downtimes at once: unit tests compare it with slow oracles",
     "edits": _NO_CLOCK,
     "environment": _NOT_A_TASK,
     "freshness": _NO_CLOCK,
     "guard": _NO_CLOCK,
+    "label_index": "memory, no rule",
     "limit_shares": _CLUSTER,
-    "lost_runs": _NO_CLOCK,
+    "lost_runs": "`sim.retry_explore` explores it, and tests plant bugs in it",
     "missed_times": _NO_CLOCK,
     "name_index": "memory, no rule",
     "next_time": _NO_CLOCK,
     "off_grid_pace": _NO_CLOCK,
+    "own_problems": _NO_CLOCK,
+    "output_excerpt": _NOT_A_TASK,
     "partition_ownership": _CLUSTER,
     "passive_results": _NO_CLOCK,
     "permission": _NOT_A_TASK,
     "placement": "the worlds have no load wheel: `sim.engine` places tasks with it",
     "plugin": _NOT_A_TASK,
+    "reachability": "`sim.dependency_explore` explores it, and tests plant bugs in it",
     "references": _NOT_A_TASK,
+    "retries": "`sim.retry_explore` explores it, and tests plant bugs in it",
+    "run_arguments": _NOT_A_TASK,
     "run_lease": _CLUSTER,
     "run_plan": "the runs of the worlds have no timebox and no outcome: unit tests check it",
     "scope": _NOT_A_TASK,
+    "stopped_runs": "the worlds stop tasks with it, and tests plant bugs in it; unit tests check how a stop counts",
     "submitted_results": "the worlds have no checks: unit tests check it",
+    "task_graph": _NOT_A_TASK,
     "task": "columns and flags, no rule",
     "task_columns": "the columns of the worlds are filled in directly",
+    "telling_lines": _NOT_A_TASK,
+    "timebox": _NO_CLOCK,
+    "timed_problems": "the worlds have no looks at what is missing or long: unit tests check it",
     "times": _NO_CLOCK,
     "timetable": "the worlds use it as it is: its own stateful tests check it",
+    "whole_output": _NOT_A_TASK,
     "worker_deaths": "the workers of the worlds do not die by their tasks: unit tests check it",
 }
 """All other modules of the core, with the reason."""
@@ -115,19 +167,53 @@ UNEXPLORED_FUNCTIONS: Final = {
     "_certain_to_run": "the worlds have no clock, so nothing is due soon",
     "_release_due": "their queues are short, and verified as a whole",
     "count_by_state": "for monitoring; no decision looks at it",
+    "learn_given_up": "the tasks of the worlds do not try again: those of `sim.retry_explore` do",
     "_order_key": "their queues are short, and verified as a whole",
 }
 """Functions whose conditions no world reaches, with the reason. Unit tests and simulations cover them."""
 
 EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
     ("_take_slots", "~a.forced & a.on_grid", "& to |"): "too_soon holds on the grid only, and no forced run is on it",
-    ("_verify_and_execute", "retries.any()", "not"): "of no retries none waits for its period",
-    ("_verify_and_execute", "reason == _PERIOD_CLOSED", "negate"): "of no retries none waits for its period",
     ("_skip", "reason != _DISABLED", "negate"): "the off-grid runs of the worlds are refused and not owed",
+    **dict.fromkeys(
+        (
+            ("_verify_and_execute", "retries.any()", "not"),
+            ("_verify_and_execute", "reason == _PERIOD_CLOSED", "negate"),
+            ("_verify_and_execute", "kind == RunKind.RETRY", "negate"),
+            ("_verify_and_execute", "flags & _CHECK != 0", "negate"),
+            ("_verify_and_execute", "flags & _CHECK", "& to |"),
+            ("_verify_and_execute", "off_grid & (kind == RunKind.RETRY)", "& to |"),
+            ("_verify_and_execute", "off_grid & (kind == RunKind.RETRY) & (reason == _PERIOD_CLOSED)", "& to |"),
+            (
+                "_verify_and_execute",
+                "off_grid & (kind == RunKind.RETRY) & (reason == _PERIOD_CLOSED) & (flags & _CHECK != 0)",
+                "& to |",
+            ),
+            ("_execute", "self.retries.nominals", "not"),
+            ("_skip", "self.retries.nominals", "not"),
+            ("_skip", "(c.nominal[rows] <= now) | settled & (c.off_grid_due[rows] <= now)", "| to &"),
+            ("_skip", "settled & (c.off_grid_due[rows] <= now)", "& to |"),
+            ("_skip", "c.off_grid_due[rows] <= now", "negate"),
+            ("_skip", "c.nominal[rows] <= now", "negate"),
+            ("learn_runs", "~retried", "drop ~"),
+        ),
+        "the tasks of the worlds do not try again: those of `sim.retry_explore` do",
+    ),
+    **dict.fromkeys(
+        (
+            ("_verify_and_execute", "self.has_chains", "not"),
+            ("_verify_and_execute", "flags & _CHAINED != 0", "negate"),
+            ("_verify_and_execute", "flags & _CHAINED", "& to |"),
+            ("_verify_and_execute", "settles & (flags & _CHAINED != 0)", "& to |"),
+        ),
+        "the tasks of these worlds do not follow others; `sim.chain_explore` has such",
+    ),
     ("_verify_and_execute", "near.any()", "not"): "the worlds have no clock, so nothing is near",
     ("_verify_and_execute", "~near", "drop ~"): "the worlds have no clock, so nothing is near",
     ("", "Flag.CATCHING_UP | Flag.PASSIVE", "| to &"): "the worlds have none of these",
     ("", "Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED", "| to &"): "the worlds have none of these",
+    ("_need_results", "expected < FOREVER", "negate"): "the worlds have no clock: unit tests check it",
+    ("learn_ends", "self._columns.flags[rows] & _RUNNING", "& to |"): "what has no run is forgotten with the next look",
     ("_follow", "problem & _OPEN", "& to |"): "a shortcut: the long way gives the same where it may be taken",
     ("reconcile", "(result_at > 0) & (result_at < now)", "& to |"): "each result of the worlds came before now",
     ("complete", "flags & _SPECIAL", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
@@ -157,6 +243,8 @@ _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.LtE: ast.Gt,
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
 }
 _PREDICATES: Final = ("_has_flag", "is_open", "_is_too_soon")
 """Methods that return a mask."""
@@ -234,6 +322,10 @@ def _rule(node: ast.AST, *, is_test: bool) -> str:
             return "& to |"
         case ast.BinOp(op=ast.BitOr()):
             return "| to &"
+        case ast.BoolOp(op=ast.And()):
+            return "and to or"
+        case ast.BoolOp(op=ast.Or()):
+            return "or to and"
         case ast.Call(func=ast.Attribute(attr=name)) if name in _PREDICATES:
             return "invert"
         case _:
@@ -256,6 +348,8 @@ class _ConditionInverter(ast.NodeTransformer):
                 return operand
             case ast.BinOp(left, op, right):
                 return ast.BinOp(left, ast.BitOr() if isinstance(op, ast.BitAnd) else ast.BitAnd(), right)
+            case ast.BoolOp(op, values):
+                return ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
             case ast.expr():
                 return ast.UnaryOp(ast.Invert() if self.rule == "invert" else ast.Not(), node)
         raise TypeError(f"no condition: {node}")
@@ -278,6 +372,18 @@ def mutated_problems(mutant: Mutant) -> type[Problems]:
     return kind
 
 
+def mutated_holds(mutant: Mutant) -> type[Holds]:
+    """A class Holds with the mutated condition in it."""
+    kind: type[Holds] = vars(_mutated_module(mutant, holds))["Holds"]
+    return kind
+
+
+def mutated_alerts(mutant: Mutant) -> AlertRules:
+    """The functions of `core.alerts` with the mutated condition in them."""
+    changed = vars(_mutated_module(mutant, alerts))
+    return AlertRules(changed["decide"], changed["start"], changed["end"])
+
+
 def _mutated_module(mutant: Mutant, source: ModuleType) -> ModuleType:
     tree = ast.parse(_SOURCE[source])
     target = list(ast.walk(tree))[mutant.place]
@@ -294,10 +400,15 @@ def _load(module: ModuleType, tree: ast.AST) -> ModuleType:
 def explore_mutant(mutant: Mutant, most: int = MOST_STATES) -> MutantFate | None:
     """Explore until a world shows the change; None if none does."""
     try:
-        if mutant.module == "problems":
-            explored = _explore_problem_worlds(mutated_problems(mutant), most)
-        else:
-            explored = _explore_worlds(mutated(mutant), most)
+        match mutant.module:
+            case "problems":
+                explored = _explore_problem_worlds(mutated_problems(mutant), most)
+            case "holds":
+                explored = _explore_hold_worlds(mutated_holds(mutant), most)
+            case "alerts":
+                explored = _explore_alert_worlds(mutated_alerts(mutant), most * _ALERT_STATES)
+            case _:
+                explored = _explore_worlds(mutated(mutant), most)
         for found in explored:
             if found.counterexample is not None:
                 broken = found.counterexample
@@ -315,9 +426,26 @@ def _explore_problem_worlds(kind: type[Problems], most: int) -> Iterator[Explora
     return (explore_problems(shape, kind, most) for shape in PROBLEM_SHAPES)
 
 
+def _explore_hold_worlds(kind: type[Holds], most: int) -> Iterator[ExplorationResult]:
+    return (explore_holds(shape, kind, most) for shape in HOLD_SHAPES)
+
+
+def _explore_alert_worlds(rules: AlertRules, most: int) -> Iterator[ExplorationResult]:
+    return (explore_alerts(shape, rules, most) for shape in ALERT_SHAPES)
+
+
+def _explore_originals(most: int) -> Iterator[ExplorationResult]:
+    return chain(
+        _explore_worlds(Lifecycle, most),
+        _explore_problem_worlds(Problems, most),
+        _explore_hold_worlds(Holds, most),
+        _explore_alert_worlds(ALERT_RULES, most * _ALERT_STATES),
+    )
+
+
 def try_all_mutants(say: Callable[[str], object], most: int = MOST_STATES) -> int:
     """Try all mutants and report each; returns how many survive unexcused, or -1 if the original fails too."""
-    for explored in chain(_explore_worlds(Lifecycle, most), _explore_problem_worlds(Problems, most)):
+    for explored in _explore_originals(most):
         found = explored.counterexample
         if found is not None:
             say(f"the original fails, so nothing can be told: {found}\n")

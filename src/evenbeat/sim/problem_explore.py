@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from evenbeat.core.problems import Problems
-from evenbeat.model import SEVERITY, Cause, State
+from evenbeat.model import CAUSES_OF_RESULTS, SEVERITY, Cause, State
 from evenbeat.sim.explore import Counterexample, ExplorationResult
 from evenbeat.sim.problem_model import (
     AFTER_REMOVAL,
@@ -44,7 +44,7 @@ def open_exactly_when_due(step: ProblemStep) -> bool:
         if task.is_removed:
             continue
         expected = {Cause.STATE: task.check and task.is_due, Cause.FAILED: not task.check and task.is_due}
-        if any(_is_open(task, cause) is not expected[cause] for cause in Cause):
+        if any(_is_open(task, cause) is not expected[cause] for cause in CAUSES_OF_RESULTS):
             return False
     return True
 
@@ -54,7 +54,7 @@ def an_open_problem_keeps_its_identity(step: ProblemStep) -> bool:
     the result; of one that an older node had, when its run started.
     """
     for before, after in zip(step.before, step.after, strict=True):
-        for one, other in ((before.stored(cause), after.stored(cause)) for cause in Cause):
+        for one, other in ((before.stored(cause), after.stored(cause)) for cause in CAUSES_OF_RESULTS):
             if one is not None and other is not None and one.is_open and other.is_open and one.opened != other.opened:
                 return False
     began = LATEST_RESULT if step.event.endswith(OLDER_NODE) else NOW
@@ -65,7 +65,7 @@ def opened_and_closed_alternate(step: ProblemStep) -> bool:
     """Of a task and cause at most one problem is open; it opens once, changes only its state, and closes once."""
     if step.event.endswith("comes back"):
         return True  # what the store may have ignored is reported anew
-    now = {(i, cause): _opened(task.stored(cause)) for i, task in enumerate(step.before) for cause in Cause}
+    now = {(i, cause): _opened(task.stored(cause)) for i, task in enumerate(step.before) for cause in CAUSES_OF_RESULTS}
     for update in step.updates:
         if step.before[update.row].is_removed:
             continue
@@ -86,7 +86,7 @@ def the_state_is_that_of_the_task(step: ProblemStep) -> bool:
     so does the report of its end.
     """
     for before, after in zip(step.before, step.after, strict=True):
-        for cause in Cause:
+        for cause in CAUSES_OF_RESULTS:
             was, found = before.stored(cause), after.stored(cause)
             if found is None or not found.is_open or after.is_removed:
                 continue
@@ -110,7 +110,9 @@ def nothing_without_evidence(step: ProblemStep) -> bool:
 def the_node_knows_what_is_stored(step: ProblemStep) -> bool:
     """The node holds the open problems that the store has, and no others, restarted or not."""
     for i, task in enumerate(step.after):
-        stored = [problem for cause in Cause if (problem := task.stored(cause)) is not None and problem.is_open]
+        stored = [
+            problem for cause in CAUSES_OF_RESULTS if (problem := task.stored(cause)) is not None and problem.is_open
+        ]
         if task.is_removed:
             if task.is_heard and i in step.held:
                 return False

@@ -14,7 +14,7 @@ from evenbeat.core.check import CheckStates, apply_results
 from evenbeat.core.problems import KnownProblem, Problems, ProblemUpdate
 from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, TaskColumns
-from evenbeat.model import SEVERITY, Cause, Instant, Outcome, State
+from evenbeat.model import CAUSES_OF_RESULTS, SEVERITY, Cause, Instant, Outcome, State
 
 NOW: Final = Instant(100)
 BEFORE: Final = 50
@@ -82,7 +82,7 @@ class ProblemTask(NamedTuple):
         kind = "a check" if self.check else "a task"
         words = [State(self.state).name, "HARD" if self.hard else "SOFT"] if self.check else []
         words += [name for name in ("flapping", "is_removed", "is_heard") if getattr(self, name)]
-        for cause in Cause:
+        for cause in CAUSES_OF_RESULTS:
             stored = self.stored(cause)
             words += [f"problem: {cause} {stored.state.name}"] if stored is not None and stored.is_open else []
         return " ".join([kind, *words])
@@ -112,7 +112,9 @@ RESTART: Final = "a restart"
 AFTER_REMOVAL: Final = ", after it was removed"
 OLDER_NODE: Final = ", with an older node"
 """Of events."""
-_OUTCOMES: Final = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED, Outcome.DROPPED, Outcome.LOST)
+_OUTCOMES: Final = (
+    *(Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED, Outcome.INTERRUPTED, Outcome.DROPPED, Outcome.LOST),
+)
 _LOST_FOR_GOOD: Final = "lost for good"
 Said = tuple[State, bool] | str
 """What a run says: the state of a check and whether it flaps now; the outcome of another task."""
@@ -228,7 +230,7 @@ class ProblemWorld:
         known = (
             KnownProblem(i, cause, stored.opened, stored.state, stored.worst)
             for i, task in enumerate(state)
-            for cause in Cause
+            for cause in CAUSES_OF_RESULTS
             if (stored := task.stored(cause)) is not None and stored.is_open
         )
         problems.restore(known)
@@ -286,7 +288,7 @@ def _stored(task: ProblemTask, update: ProblemUpdate) -> ProblemTask:
 
 
 def _closed_by_removal(task: ProblemTask) -> ProblemTask:
-    for cause in Cause:
+    for cause in CAUSES_OF_RESULTS:
         known = task.stored(cause)
         if known is not None and known.is_open:
             task = task.storing(cause, known._replace(is_open=False, is_removed=True))
@@ -294,7 +296,7 @@ def _closed_by_removal(task: ProblemTask) -> ProblemTask:
 
 
 def _opened_again(task: ProblemTask) -> ProblemTask:
-    for cause in Cause:
+    for cause in CAUSES_OF_RESULTS:
         known = task.stored(cause)
         if known is not None and known.is_removed:
             task = task.storing(cause, known._replace(is_open=True, is_removed=False))
@@ -308,7 +310,7 @@ def settled(state: ProblemState) -> ProblemState:
 
 def _settled_task(task: ProblemTask) -> ProblemTask:
     open_at = None
-    for cause in Cause:
+    for cause in CAUSES_OF_RESULTS:
         known = task.stored(cause)
         if known is None:
             continue

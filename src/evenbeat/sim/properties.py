@@ -24,7 +24,8 @@ def may_run(task: TaskState) -> bool:
     if task.forced:
         return True
     on_grid = task.nominal != NONE
-    return task.enabled and task.open and task.reachable and not (on_grid and task.soon)
+    is_reachable = task.reachable or not task.skips_unreachable
+    return task.enabled and task.open and is_reachable and not (on_grid and task.soon)
 
 
 def _may_ever_run(task: TaskState) -> bool:
@@ -124,13 +125,13 @@ def oldest_first(step: WorldStep) -> bool:
 
 
 def forced_waits_like_everybody(step: WorldStep) -> bool:
-    """13. A forced run waits until begun (or its task is gone or not permitted); forcing it again changes nothing."""
+    """13. A forced run waits until it begins, is stopped, or may never; forcing it again changes nothing."""
     name, subject = step.event
     for i, before, after in step.touched:
         if before.forced and not after.forced:
             begun = step.claimed.get(i) is RunKind.FORCED
             lost = i in step.refused and not _may_ever_run(before)
-            if not (begun or lost or (name == "remove" and i == subject)):
+            if not (begun or lost or (name in ("remove", "stop") and i == subject)):
                 return False
     again = name == "force" and step.before.tasks[subject].forced
     return not again or step.after == step.before
@@ -216,6 +217,19 @@ def reason_to_wait_is_true(step: WorldStep) -> bool:
     return True
 
 
+def a_stop_withdraws_and_takes_nothing_else(step: WorldStep) -> bool:
+    """A stop withdraws a forced run that waits; what the schedule asks for and what runs stay as they are."""
+    for i, before, after in step.touched:
+        stays = (after.running, after.outstanding, after.enabled) == (
+            before.running,
+            before.outstanding,
+            before.enabled,
+        )
+        if i == step.event.subject and (after.forced or after.extra or not stays):
+            return False
+    return True
+
+
 def counts_are_consistent(step: WorldStep) -> bool:
     """Idle, pending and limits are counted right, and each waiting task is in the list of waiting tasks once."""
     s = step.after
@@ -287,6 +301,7 @@ PROPERTIES: Final[dict[str, Property]] = {
     "patience": Property(waiting_stays_eligible, ("release", "complete")),
     "off the grid": Property(off_grid_waits_for_the_end, ("release",)),
     "refusals": Property(every_refusal_is_reported, ("release",)),
+    "stops": Property(a_stop_withdraws_and_takes_nothing_else, ("stop",)),
     "books": Property(counts_are_consistent),
     "reasons": Property(reason_to_wait_is_true, ("release",)),
 }

@@ -83,6 +83,7 @@ class TaskState(NamedTuple):
     enabled: bool
     mine: bool
     reachable: bool
+    skips_unreachable: bool
     permitted: bool
     each: bool
     forced: bool
@@ -105,6 +106,7 @@ class TaskState(NamedTuple):
         if not self.used:
             return "-"
         words = [name for name in ("forced", "running", "waiting", "removed", "extra", "soon") if getattr(self, name)]
+        words += ["skips unreachable"] * self.skips_unreachable
         words += [
             f"not {name}" for name in ("enabled", "mine", "reachable", "permitted", "open") if not getattr(self, name)
         ]
@@ -113,8 +115,8 @@ class TaskState(NamedTuple):
 
 
 _FLAGS: Final = (
-    Flag.ENABLED, Flag.MINE, Flag.REACHABLE, Flag.PERMITTED, Flag.EACH, Flag.FORCED, Flag.RUNNING, Flag.WAITING,
-    Flag.REMOVED,
+    Flag.ENABLED, Flag.MINE, Flag.REACHABLE, Flag.SKIPS_UNREACHABLE, Flag.PERMITTED, Flag.EACH, Flag.FORCED,
+    Flag.RUNNING, Flag.WAITING, Flag.REMOVED,
 )  # fmt: skip
 _KNOWN: Final = sum(map(int, _FLAGS))
 _TASK: Final = Struct("<?Ibb?b??")

@@ -13,7 +13,7 @@ from evenbeat.sim.explore import ExpandedState, ExplorationResult, StateBatch, e
 from evenbeat.sim.properties import WORLD_SENTENCES
 from evenbeat.sim.state import WorldShape
 
-_EVERY_SWITCH: Final = ("enabled", "open", "mine", "reachable", "permitted", "soon")
+_EVERY_SWITCH: Final = ("enabled", "open", "mine", "reachable", "skips_unreachable", "permitted", "soon")
 
 WORLDS: Final = (
     WorldShape("one task, every switch", 1, (1, 0), _EVERY_SWITCH, occasions=True, behind=True),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.stopped_runs import withdraw_planned
 from evenbeat.core.task import Flag, SkipColumns, TaskColumns
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import Instant, RunKind
@@ -235,6 +236,8 @@ class World:
             return
         yield "remove"
         yield "force"
+        if task.forced:
+            yield "stop"
         if task.nominal == NONE or (self.shape.behind and task.behind == NONE):
             yield "arrive"
         if self.shape.occasions and not task.extra:
@@ -266,14 +269,14 @@ class World:
         if event.subject == ALL:
             rows = self._rows[[event.name in self._possible_events(task) for task in self._before.tasks]]
         match event.name:
-            case "complete":
-                life.complete(rows)
+            case "complete" | "force" as name:
+                getattr(life, name)(rows)
             case "remove":
                 return _listed(life.remove(rows, NOW))
             case "return":
                 life.restore_removed(rows, NOW)
-            case "force":
-                life.force(rows)
+            case "stop":
+                withdraw_planned(life, rows, NOW)
             case "arrive":
                 self._arrive(event.subject, rows)
             case "occasion":

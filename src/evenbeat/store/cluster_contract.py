@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from msgspec import Struct
 
 from evenbeat.model import Entry
+from evenbeat.store.alert_records import AlertProblem
 from evenbeat.store.contract import PastDefinition, Store, StoreError, TaskProgress
 from evenbeat.store.problem_records import OpenProblem
 
@@ -74,6 +75,40 @@ class StoreChanges(Struct):
     removed: list[Entry] = []
     settings: bool = False
     """Whether periods, limits or settings of the node have changed."""
+
+
+class CheckPosition(NamedTuple):
+    """Where a task stands, as far as others that depend on it ask."""
+
+    name: str
+    number: int
+    version: int
+    is_check: bool
+    is_off: bool
+    """It is paused or disabled."""
+    state: int
+    """0 for a check that has never run."""
+    hard: bool
+
+
+class ProblemRevision(NamedTuple):
+    """Up to where a node has seen the changes of problems: every transaction before `transaction` had ended when it
+    looked, and it saw every change of tasks up to `stamp`.
+
+    Times would not do: transactions become visible in another order than that of the times that they write. While a
+    transaction of anybody on the server lasts, what has changed since it began is returned again and again.
+    """
+
+    transaction: int
+    stamp: int
+
+
+class ChangedProblems(NamedTuple):
+    """The problems that have changed since a revision."""
+
+    revision: ProblemRevision
+    """Next time, ask for changes since this one."""
+    problems: list[AlertProblem]
 
 
 class ForwardedRequest(Struct, frozen=True):
@@ -166,6 +201,24 @@ class ClusterStore(Store, Protocol):
     def past_definitions_in(self, partitions: Sequence[int]) -> Iterator[PastDefinition]: ...
 
     def open_problems_in(self, partitions: Sequence[int]) -> Iterator[OpenProblem]: ...
+
+    # Problems of all partitions, for the node that tells a contact of them
+
+    def problem_revision(self) -> ProblemRevision:
+        """The present revision. Ask for it before `open_alert_problems`, so that no change is missed in between."""
+
+    def problems_changed_since(self, since: ProblemRevision) -> ChangedProblems:
+        """The problems that opened, changed, were held, acknowledged or closed, or whose tasks were removed or
+        restored, by id. A few may be returned again.
+        """
+
+    # Tasks of any partition, by their names
+
+    def positions_of(self, names: Sequence[str]) -> list[CheckPosition]:
+        """Where the tasks with these names stand, of those that exist."""
+
+    def entries_named(self, names: Sequence[str]) -> list[Entry]:
+        """The tasks with these names, of those that exist."""
 
     # Changes and requests of other processes
 

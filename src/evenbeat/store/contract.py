@@ -11,10 +11,24 @@ from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from evenbeat.model import DAY, Acknowledgement, Entry, Instant, Invalid, Outcome, Period, RunKind, State, Task
+from evenbeat.model import (
+    DAY,
+    Acknowledgement,
+    Downtime,
+    Entry,
+    Instant,
+    Invalid,
+    Outcome,
+    Period,
+    RunKind,
+    State,
+    Task,
+)
 from evenbeat.model import FOREVER as FOREVER  # noqa: PLC0414 - part of the contract
 from evenbeat.model import NEVER as NEVER  # noqa: PLC0414
-from evenbeat.store.problem_records import OpenProblem, ProblemChange, ProblemNote, ProblemRecord
+from evenbeat.store.alert_contract import AlertStore
+from evenbeat.store.chain_records import ChainEnd, ChainParent, ChainUse
+from evenbeat.store.problem_records import OpenProblem, ProblemChange, ProblemHold, ProblemNote, ProblemRecord
 
 PLAIN_OUTPUT_LENGTH: Final = 200
 """Characters of output that history keeps of a plain success. Other runs, and the latest one, keep all their output."""
@@ -26,10 +40,13 @@ FILTER_STATES: Final = (
 """States that a filter may name. `unchecked`: a check that has no result yet.
 
 `failed`: the latest run ended in failure (a run that a person stopped does not count). `paused`: paused by a person.
-`problem`: a check that is HARD and not OK, or a task that is `failed`.
+`problem`: a check that is HARD and not OK, or another task with an open problem of the cause FAILED: one that failed
+and does not try again.
 """
-COMPUTED_FILTER_STATES: Final = ("late", "stale")
-"""Further states for `report.task_status`: they depend on the next time of a task, which a store does not know."""
+COMPUTED_FILTER_STATES: Final = ("late", "stale", "unreachable", "downtime")
+"""Further states for `report.task_status`: they depend on the next time of a task, on the states of others, or on
+downtimes, which a store does not know.
+"""
 AUDIT_MIN_AGE: Final = 400 * DAY
 """How long a change stays in the audit at least, even if `keep` is shorter ..."""
 AUDIT_MIN_ROWS: Final = 100_000
@@ -87,6 +104,22 @@ class RunStart(NamedTuple):
     started: int
 
 
+class RunStop(NamedTuple):
+    """A person has asked to stop the claimed run of a task; ignored if the run has ended already."""
+
+    task: int
+    by: str
+    """Who, and why, in words for people: the first line of its output. Not empty."""
+
+
+class CursorChange(NamedTuple):
+    """A person has set where the next run of a task goes on. The task has no open claim, or may have been removed."""
+
+    task: int
+    cursor: bytes | None
+    """None: the task has no cursor any more."""
+
+
 class Finish(NamedTuple):
     """A claimed run has ended, with any outcome; refused if there is no open claim. The task may have been removed."""
 
@@ -121,6 +154,17 @@ class Finish(NamedTuple):
         return self.result_at <= self.started
 
 
+class Returned(NamedTuple):
+    """What a function returned: the value of one run, see `ReturnedValues`."""
+
+    task: int
+    claimed: int
+    """When the run was claimed."""
+    ended: int
+    value: str
+    """JSON."""
+
+
 class SubmittedResult(NamedTuple):
     """A result of a check that was submitted externally, or the fact that an expected result is missing.
 
@@ -150,6 +194,15 @@ class SubmittedResult(NamedTuple):
     extra: int
     extra_kind: int
     notable: bool
+
+
+class WholeOutput(NamedTuple):
+    """The whole output of a run that has ended, for a task that asks for it; compressed."""
+
+    task: int
+    claimed: int
+    """When the run was claimed, which identifies it among those of the task."""
+    data: bytes
 
 
 class Skip(NamedTuple):
@@ -224,10 +277,24 @@ class Batch(Struct):
     """Applied after `finishes`."""
     settled: list[SettledDefinitions] = []
     problems: list[ProblemChange] = []
-    """Applied last. Changes of problems of tasks that were removed meanwhile are ignored.
+    """Applied after the above. Changes of problems of tasks that were removed meanwhile are ignored.
 
     A change that says that a closed problem is open opens it again; closing a closed problem changes nothing.
     """
+    returned: list[Returned] = []
+    """Of runs that `finishes` ends; kept by stores that are `ReturnedValues`."""
+    holds: list[ProblemHold] = []
+    """Of a problem that is not open, or of a task that was removed meanwhile, ignored."""
+    stops: list[RunStop] = []
+    """Applied after `claims`."""
+    chain_ends: list[ChainEnd] = []
+    """Each replaces the one of its task that was as good or as bad."""
+    chain_uses: list[ChainUse] = []
+    """Each replaces the one of its task."""
+    outputs: list[WholeOutput] = []
+    """Of runs in `finishes`."""
+    cursors: list[CursorChange] = []
+    """Applied after `finishes`; of tasks that the store does not know, ignored."""
 
 
 # What a store returns
@@ -272,6 +339,8 @@ class TaskProgress(NamedTuple):
     """The node that claimed the run has left the cluster in an orderly way, and knew that no worker had the run."""
     pause_from: int = NEVER
     pause_until: int = NEVER
+    claimed_stop: str = ""
+    """Who has asked to stop the claimed run, as `RunStop.by` says it; empty if nobody has."""
 
 
 class RunRecord(Struct, frozen=True):
@@ -385,6 +454,8 @@ class Condition(Struct, frozen=True):
     """
     next_kind: RunKind = RunKind.GRID
     expected_by: Instant | None = None
+    timebox: int | None = None
+    """Of the next run, as it counts; None if nothing ends it, or if there is no next run."""
     """By when the next result is expected."""
     late: bool = False
     """Whether the task is due and has not started."""
@@ -394,6 +465,12 @@ class Condition(Struct, frozen=True):
     """Why the task never runs although it is enabled: its command or function may not be executed."""
     deaths: int = 0
     """How many worker processes in a row have died with its runs."""
+    unreachable_through: tuple[str, ...] = ()
+    """The checks that it depends on and that are not fine; empty if it is reachable."""
+    downtimes: tuple[Downtime, ...] = ()
+    """The active downtimes that the task is in."""
+    waits_for: tuple[str, ...] = ()
+    """Of a task that runs after others: those that must still succeed, or of which one must fail, until it is due."""
 
 
 class Filter(Struct, frozen=True):
@@ -430,6 +507,11 @@ class ProblemFilter(Struct, frozen=True):
     before: int | None = None
     """Only smaller ids, for the next page."""
     most: int = 1_000_000
+    acknowledged: bool | None = None
+    """Only those with an acknowledgement that counts at `now` - or that counted when the problem closed - as
+    `core.acknowledgement` says, or only the others; None for both.
+    """
+    now: Instant = Instant(0)
 
 
 OPEN_PROBLEMS: Final = ProblemFilter()
@@ -460,7 +542,15 @@ class SnapshotReader(Protocol):
         """A task by its name or id, and up to `most` of its runs and of its skips; None if there is no such task."""
 
 
-class Store(Protocol):
+@runtime_checkable
+class ReturnedValues(Protocol):
+    """A store that keeps what functions returned, like history. Optional: another store ignores `Batch.returned`."""
+
+    def returned(self, task: int, claimed: Instant) -> str | None:
+        """What the run of this task returned that was claimed then, as JSON; None if nothing is kept."""
+
+
+class Store(AlertStore, Protocol):
     """Any thread may read. A change of tasks is durable when the call returns, a batch when the future of `record` is
     done. `who` names the author of a change for the audit.
     """
@@ -515,6 +605,12 @@ class Store(Protocol):
     def count(self, only: Filter = ALL_TASKS) -> int:
         """How many tasks the filter selects; `after` and `most` are ignored."""
 
+    def dependents(self, names: Sequence[str]) -> list[Entry]:
+        """The tasks that name one of these checks in `depends` or `depends_any`, in the order of their names."""
+
+    def followers(self, names: Sequence[str]) -> list[Entry]:
+        """The tasks that name one of these in `after` or `after_failure`, in the order of their names."""
+
     # Periods, limits and other settings
 
     def periods(self) -> dict[str, tuple[str, Period]]:
@@ -561,6 +657,15 @@ class Store(Protocol):
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """The saved cursors of these tasks; tasks without one are left out."""
 
+    def chain_parents(self, names: Sequence[str]) -> list[ChainParent]:
+        """Those of these tasks that exist, in the order of their names, with the latest of their recorded ends."""
+
+    def chain_uses(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        """What these tasks have used of their parents; tasks of which nothing is kept are left out.
+
+        Nothing is kept of a task that was removed while it ran, and restored.
+        """
+
     def runs(
         self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
     ) -> list[RunRecord]:
@@ -568,6 +673,9 @@ class Store(Protocol):
 
         With `before`, those claimed before it; with `notable`, only notable runs that have ended.
         """
+
+    def whole_output(self, task: int, claimed: int) -> bytes | None:
+        """The whole output of the run of a task that was claimed then, as it was recorded; None if there is none."""
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
         """How many runs were claimed in each second from `since` to before `until`, also those that still run.
@@ -607,6 +715,8 @@ class Store(Protocol):
     def comment(self, ids: Sequence[int], text: str, now: Instant, who: str) -> list[int]:
         """Add a comment to problems, open or closed; return those of the ids, in their order, that exist."""
 
+    # Audit
+
     def changes(self, name: str | None = None, most: int = 100) -> list[Change]:
         """The audit, newest first; with `name`, of one task, period, limit or other thing."""
 
@@ -621,9 +731,13 @@ class Store(Protocol):
     def prune(self, now: Instant, keep: int) -> int:
         """Delete history that is older than `keep` microseconds, and plain successes beyond a bound; a part at a time.
 
-        Closed problems and their notes go like history, by the time when they closed; open ones stay.
+        Closed problems and their notes, alerts and decisions go like history, by the time when they closed; open ones
+        stay, and so do those with an alert that is not over, and their tasks. Other decisions go by their time. The
+        document of a message goes DOCUMENT_KEPT after the message ended, its row like history.
 
         The audit is kept longer: see AUDIT_MIN_AGE and AUDIT_MIN_ROWS.
+
+        Whole outputs go with their runs.
 
         Return how many rows were deleted; 0 when there is nothing left to do.
         """

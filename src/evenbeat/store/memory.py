@@ -10,7 +10,21 @@ from typing import Final
 
 from msgspec import structs
 
-from evenbeat.model import SECOND, Acknowledgement, Entry, Instant, Period, RunKind, Task
+from evenbeat.model import SECOND, Acknowledgement, Cause, Entry, Instant, Period, RunKind, Task
+from evenbeat.store.alert_records import (
+    ALL_DECISIONS,
+    ALL_MESSAGES,
+    AlertBatch,
+    AlertDecisionFilter,
+    AlertProblem,
+    AlertRecord,
+    AlertRefusals,
+    MessageFilter,
+    MessageRecord,
+    NumberedDecision,
+    ProblemKey,
+)
+from evenbeat.store.chain_records import ChainParent
 from evenbeat.store.common import audit
 from evenbeat.store.common.conflicts import check_names, check_versions
 from evenbeat.store.common.entries import in_task_order, new_entries, new_ids, redefined
@@ -36,6 +50,7 @@ from evenbeat.store.contract import (
     TaskProgress,
     WithdrawnTasks,
 )
+from evenbeat.store.memory_alerts import MemoryAlerts
 from evenbeat.store.memory_problems import MemoryProblems
 from evenbeat.store.memory_tasks import BatchDraft, HistoryRun, HistorySkip, TaskRecord, with_past
 from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
@@ -61,12 +76,17 @@ class MemoryStore:
         self._names: dict[str, int] = {}
         self._periods: dict[str, tuple[str, Period]] = {}
         self._settings: dict[str, str] = {}
+        self._returned: dict[tuple[int, int], tuple[int, str]] = {}
+        """By task and time of the claim: the end of the run, and what it returned."""
         self._runs: list[HistoryRun] = []
+        self._outputs: dict[tuple[int, int], bytes] = {}
+        """Whole outputs by task and time of the claim."""
         self._skips: dict[int, HistorySkip] = {}
         """Numbered in the order in which they were first recorded: 1, 2, 3 ..."""
         self._newest_skip: dict[int, int] = {}
         self._last_skip = 0
         self._problems = MemoryProblems()
+        self._alerts = MemoryAlerts()
         self._changes: list[Change] = []
         self._changes_forgotten = 0
 
@@ -86,6 +106,7 @@ class MemoryStore:
                 row = self._rows[entry.number]
                 row.entry, row.removed, row.past = entry, None, ()
                 row.accounted, row.extra, row.pause_from, row.pause_until = now, FOREVER, NEVER, NEVER
+                row.used = b""
             self._problems.restore({entry.number for entry in back})
             self._names |= {entry.task.name: entry.number for entry in (*entries, *back)}
             self._changes += audit.created(entries, now, who) + audit.restored(back, now, who)
@@ -156,6 +177,16 @@ class MemoryStore:
         with self._lock:
             return sum(1 for _ in self._found(only))
 
+    def dependents(self, names: Sequence[str]) -> list[Entry]:
+        wanted = set(names)
+        entries = (row.entry for row in self._page(ALL_TASKS))
+        return [entry for entry in entries if not wanted.isdisjoint((*entry.task.depends, *entry.task.depends_any))]
+
+    def followers(self, names: Sequence[str]) -> list[Entry]:
+        wanted = set(names)
+        entries = (row.entry for row in self._page(ALL_TASKS))
+        return [entry for entry in entries if not wanted.isdisjoint(entry.task.schedule.parents)]
+
     def _page(self, only: Filter) -> list[TaskRecord]:
         with self._lock:
             found = (row for row in self._found(only) if row.entry.task.name > only.after)
@@ -165,9 +196,11 @@ class MemoryStore:
         check_filter(only)
         for name in sorted(self._names):
             row = self._rows[self._names[name]]
-            is_running = row.claim is not None
             if matches(only, row.entry) and matches_state(
-                only.state, row.entry, row.check_state(), row.outcome, hard=row.hard, running=is_running
+                *(only.state, row.entry, row.check_state(), row.outcome),
+                hard=row.hard,
+                running=row.claim is not None,
+                has_failed=self._problems.is_open(row.entry.number, Cause.FAILED),
             ):
                 yield row
 
@@ -253,23 +286,42 @@ class MemoryStore:
                 draft = BatchDraft(self._rows, self._skips, self._newest_skip, self._last_skip)
                 for batch in batches:
                     draft.apply(batch)
+                    draft.apply_chains(batch)
                 self._rows |= draft.rows
                 self._runs += draft.runs
                 self._skips |= draft.skips
                 self._newest_skip |= draft.newest_skip
                 self._last_skip = draft.last_skip
                 for batch in batches:
-                    self._problems.record(batch.problems, self._is_there)
+                    self._returned |= {(r.task, r.claimed): (r.ended, r.value) for r in batch.returned}
+                    self._problems.record(batch.problems, batch.holds, self._is_there)
+                    for task, claimed, data in batch.outputs:
+                        self._outputs.setdefault((task, claimed), data)
         except StoreError as e:
             future.set_exception(e)
         else:
             future.set_result(frozenset(draft.withdrawn))
         return future
 
+    def returned(self, task: int, claimed: Instant) -> str | None:
+        with self._lock:
+            found = self._returned.get((task, claimed))
+            return None if found is None else found[1]
+
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
         with self._lock:
             found = {number: self._rows[number].cursor for number in numbers if number in self._rows}
             return {number: cursor for number, cursor in found.items() if cursor is not None}
+
+    def chain_parents(self, names: Sequence[str]) -> list[ChainParent]:
+        with self._lock:
+            found = [(name, self._rows[self._names[name]]) for name in sorted(set(names) & self._names.keys())]
+            return [ChainParent(name, row.entry.number, row.success, row.failure) for name, row in found]
+
+    def chain_uses(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        with self._lock:
+            found = {number: self._rows[number].used for number in numbers if number in self._rows}
+            return {number: used for number, used in found.items() if used}
 
     def runs(
         self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
@@ -282,6 +334,10 @@ class MemoryStore:
         until = FOREVER if before is None else before
         found = [record for record in reversed(records) if record.claimed < until]
         return sorted(found, key=lambda r: (r.claimed, r.ended or FOREVER), reverse=True)[:most]
+
+    def whole_output(self, task: int, claimed: int) -> bytes | None:
+        with self._lock:
+            return self._outputs.get((task, claimed))
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
         claimed = [run.claimed for run in self.runs(before=until, most=FOREVER) if run.claimed >= since]
@@ -335,6 +391,54 @@ class MemoryStore:
         with self._lock:
             return self._problems.comment(ids, text, now, who)
 
+    def problem_ids(self, keys: Sequence[ProblemKey]) -> list[int | None]:
+        with self._lock:
+            return self._problems.ids(keys)
+
+    # Alerts
+
+    def open_alert_problems(self) -> Iterator[tuple[AlertProblem, list[AlertRecord]]]:
+        with self._lock:
+            return iter(self.alert_problems([*self._problems.open_ids(), *self._alerts.not_over()]))
+
+    def alert_problems(self, ids: Sequence[int]) -> list[tuple[AlertProblem, list[AlertRecord]]]:
+        with self._lock:
+            found = self._problems.for_alerts(ids, self._rows)
+            return [(problem, self._alerts.of_problem(problem.id)) for problem in found]
+
+    def record_alerts(self, batch: AlertBatch) -> Future[AlertRefusals]:
+        future: Future[AlertRefusals] = Future()
+        try:
+            with self._lock:
+                future.set_result(self._alerts.record(batch, self._problems))
+        except StoreError as e:
+            future.set_exception(e)
+        return future
+
+    def reserve_messages(self, count: int) -> int:
+        with self._lock:
+            return self._alerts.reserve_messages(count)
+
+    def alerts(self, problem: int) -> list[AlertRecord]:
+        with self._lock:
+            return self._alerts.of_problem(problem)
+
+    def alert_decisions(self, only: AlertDecisionFilter = ALL_DECISIONS) -> list[NumberedDecision]:
+        with self._lock:
+            return self._alerts.decisions(only, self._problems.names(self._rows))
+
+    def messages(self, only: MessageFilter = ALL_MESSAGES) -> list[MessageRecord]:
+        with self._lock:
+            return self._alerts.messages(only)
+
+    def unfinished_messages(self) -> list[MessageRecord]:
+        with self._lock:
+            return self._alerts.unfinished_messages()
+
+    def message_document(self, id_: int) -> bytes | None:
+        with self._lock:
+            return self._alerts.document(id_)
+
     # Maintenance
 
     def prune(self, now: Instant, keep: int) -> int:
@@ -342,16 +446,24 @@ class MemoryStore:
             cutoff = now - keep
             plain = [run for run in self._runs if not run.notable]
             oldest = {id(run) for run in plain[: max(len(plain) - self._plain_runs, 0)]}
-            rows = {number: row for number, row in self._rows.items() if not row.is_forgotten(cutoff)}
+            alerted = self._problems.tasks_of(self._alerts.not_over())
+            rows = {n: row for n, row in self._rows.items() if n in alerted or not row.is_forgotten(cutoff)}
             runs = [run for run in self._runs if run.ended >= cutoff and id(run) not in oldest and run.task in rows]
             skips = {key: skip for key, skip in self._skips.items() if skip.at >= cutoff and skip.task in rows}
             latest = len(self._changes) - AUDIT_MIN_ROWS
             until = now - max(keep, AUDIT_MIN_AGE)
             changes = [c for i, c in enumerate(self._changes) if c.at >= (cutoff if i < latest else until)]
             self._changes_forgotten += len(self._changes) - len(changes)
-            before = sum(map(len, (self._runs, self._skips, self._changes, self._rows)))
-            self._runs, self._skips, self._changes, self._rows = runs, skips, changes, rows
-            return self._problems.prune(cutoff, rows) + before - sum(map(len, (runs, skips, changes, rows)))
+            with_run = {(run.task, run.claim.at) for run in runs}
+            outputs = {run: data for run, data in self._outputs.items() if run in with_run}
+            before = sum(map(len, (self._runs, self._skips, self._changes, self._rows, self._outputs)))
+            self._runs, self._skips, self._changes, self._rows, self._outputs = runs, skips, changes, rows, outputs
+            kept = {key: found for key, found in self._returned.items() if found[0] >= cutoff}
+            before += len(self._returned) - len(kept)
+            self._returned = kept
+            gone = self._problems.prune(cutoff, rows, self._alerts.is_over)
+            forgotten = len(gone) + self._alerts.forget(gone) + self._alerts.prune(now, cutoff)
+            return forgotten + before - sum(map(len, (runs, skips, changes, rows, outputs)))
 
     def backup(self, path: Path) -> None:
         raise StoreError(f"a store in memory cannot be backed up to {path}: use a database to have backups")

@@ -5,7 +5,8 @@ from itertools import islice
 
 from msgspec import Struct, structs
 
-from evenbeat.model import Acknowledgement, Instant, State
+from evenbeat.model import Acknowledgement, Cause, Instant, State
+from evenbeat.store.alert_records import AlertProblem, ProblemKey
 from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.common.filters import check_problem_filter, matches
 from evenbeat.store.contract import FOREVER, ProblemFilter
@@ -14,6 +15,7 @@ from evenbeat.store.problem_records import (
     MAX_PROBLEM_NOTES,
     OpenProblem,
     ProblemChange,
+    ProblemHold,
     ProblemNote,
     ProblemRecord,
 )
@@ -34,10 +36,19 @@ class HeldProblem(Struct):
     closed: int | None = None
     reason: str = ""
     acknowledgement: Acknowledgement | None = None
+    hold: str = ""
+    held_since: int = 0
 
     def shown_state(self) -> int:
         """The present state; of a closed problem, the most severe that it has had."""
         return self.state if self.closed is None else self.worst
+
+    def is_acknowledged(self, now: Instant) -> bool:
+        """Does its acknowledgement count, or did it when the problem closed? As in `core.acknowledgement`."""
+        ack, at = self.acknowledgement, now if self.closed is None else self.closed
+        if ack is None or (ack.until is not None and ack.until <= at):
+            return False
+        return ack.sticky or ack.worst_since <= ack.severity
 
     def record(self, row: TaskRecord) -> ProblemRecord:
         """The problem with what is known of its task."""
@@ -58,6 +69,28 @@ class HeldProblem(Struct):
             row.entry.owner,
             row.entry.task.labels,
             self.acknowledgement,
+            self.hold if is_open else "",
+            Instant(self.held_since) if is_open and self.hold else None,
+        )
+
+    def for_alerts(self, row: TaskRecord) -> AlertProblem:
+        """The problem with what its alerts depend on."""
+        is_open = self.closed is None
+        return AlertProblem(
+            self.id,
+            self.task,
+            row.entry.task.name,
+            self.cause,
+            self.opened,
+            self.since,
+            self.shown_state(),
+            (self.severity if is_open else 0) or self.worst_severity,
+            self.closed,
+            self.reason,
+            row.flapping and is_open,
+            self.hold if is_open else "",
+            self.held_since if is_open and self.hold else None,
+            self.acknowledgement,
         )
 
 
@@ -73,18 +106,31 @@ class MemoryProblems:
         """By task and cause."""
         self._notes: dict[int, list[ProblemNote]] = {}
 
-    def record(self, changes: Sequence[ProblemChange], is_there: Callable[[int], bool]) -> None:
+    def __contains__(self, number: object) -> bool:
+        return number in self._problems
+
+    def is_open(self, task: int, cause: Cause) -> bool:
+        """Has the task an open problem of this cause?"""
+        return (task, cause.value) in self._open
+
+    def record(
+        self, changes: Sequence[ProblemChange], holds: Sequence[ProblemHold], is_there: Callable[[int], bool]
+    ) -> None:
         """Apply the changes of a batch, except those of tasks that were removed."""
         for group in with_distinct_tasks(changes):
             for change in group:
                 if is_there(change.task):
                     self._apply(change)
+        for hold in holds:
+            known = self._problems.get(self._open.get((hold.task, hold.cause), 0))
+            if known is not None and known.opened == hold.opened and known.hold != hold.hold:
+                known.hold, known.held_since = hold.hold, hold.at if hold.hold else 0
 
     def _apply(self, change: ProblemChange) -> None:
         task, cause, opened, at, state, severity, is_open, reason = change
         other = self._open.get((task, cause))
         if is_open and other is not None and self._problems[other].opened != opened:
-            self._close(self._problems[other], at, "superseded")
+            self._end(self._problems[other], at, "superseded")
         known = self._problems.get(self._ids.get((task, cause, opened), 0))
         if known is None:
             self._last += 1
@@ -96,7 +142,7 @@ class MemoryProblems:
         if severity > known.worst_severity:
             known.worst, known.worst_severity = state, severity
         if not is_open:
-            self._close(known, at, reason)
+            self._end(known, at, reason)
             return
         if known.state != state:
             known.since = at
@@ -104,6 +150,11 @@ class MemoryProblems:
         if (ack := known.acknowledgement) is not None and severity > ack.worst_since:
             known.acknowledgement = structs.replace(ack, worst_since=severity)
         self._reopen(known)
+
+    def _end(self, problem: HeldProblem, at: int, reason: str) -> None:
+        """Close a problem for good: what it was held for does not count if it opens again."""
+        problem.hold, problem.held_since = "", 0
+        self._close(problem, at, reason)
 
     def _close(self, problem: HeldProblem, at: int, reason: str) -> None:
         problem.closed, problem.reason = at, reason
@@ -128,7 +179,28 @@ class MemoryProblems:
     def open_problems(self) -> list[OpenProblem]:
         """All open problems, by task and cause."""
         found = (self._problems[number] for _, number in sorted(self._open.items()))
-        return [OpenProblem(p.task, p.cause, p.opened, p.state, p.worst) for p in found]
+        return [OpenProblem(p.task, p.cause, p.opened, p.state, p.worst, p.hold, p.held_since) for p in found]
+
+    def ids(self, keys: Sequence[ProblemKey]) -> list[int | None]:
+        """The ids of problems by their keys."""
+        return [self._ids.get((key.task, key.cause, key.opened)) for key in keys]
+
+    def open_ids(self) -> list[int]:
+        """The ids of open problems."""
+        return list(self._open.values())
+
+    def for_alerts(self, ids: Iterable[int], rows: Mapping[int, TaskRecord]) -> list[AlertProblem]:
+        """These problems, by id."""
+        found = (self._problems[number] for number in sorted({*ids}) if number in self._problems)
+        return [problem.for_alerts(rows[problem.task]) for problem in found]
+
+    def names(self, rows: Mapping[int, TaskRecord]) -> dict[int, str]:
+        """The names of the tasks of all problems."""
+        return {problem.id: rows[problem.task].entry.task.name for problem in self._problems.values()}
+
+    def tasks_of(self, ids: Iterable[int]) -> set[int]:
+        """The tasks of these problems."""
+        return {self._problems[number].task for number in ids}
 
     def find(self, only: ProblemFilter, rows: Mapping[int, TaskRecord]) -> list[ProblemRecord]:
         """The problems that a filter selects, newest first."""
@@ -149,6 +221,7 @@ class MemoryProblems:
                 and only.cause in (None, problem.cause)
                 and only.state in (None, problem.shown_state())
                 and (not only.ids or number in only.ids)
+                and only.acknowledged in (None, problem.is_acknowledged(only.now))
                 and matches(only.tasks, rows[problem.task].entry)
             ):
                 yield problem
@@ -185,17 +258,18 @@ class MemoryProblems:
     def _note(self, number: int, note: ProblemNote) -> None:
         self._notes.setdefault(number, []).append(note)
 
-    def prune(self, cutoff: int, rows: Mapping[int, TaskRecord]) -> int:
-        """Forget problems that closed before this, and those of forgotten tasks; return how many."""
+    def prune(self, cutoff: int, rows: Mapping[int, TaskRecord], is_over: Callable[[int], bool]) -> list[int]:
+        """Forget problems that closed before this and are over, and those of forgotten tasks; return their ids."""
         gone = [
             problem
             for problem in self._problems.values()
-            if (problem.closed is not None and problem.closed < cutoff) or problem.task not in rows
+            if (problem.closed is not None and problem.closed < cutoff and is_over(problem.id))
+            or problem.task not in rows
         ]
         for problem in gone:
             del self._problems[problem.id], self._ids[problem.task, problem.cause, problem.opened]
             self._notes.pop(problem.id, None)
-        return len(gone)
+        return [problem.id for problem in gone]
 
 
 def _text(ack: Acknowledgement | None) -> str:

@@ -6,6 +6,7 @@ from typing import cast
 from msgspec import Struct, structs
 
 from evenbeat.model import Entry, Instant, Outcome, RunKind, State
+from evenbeat.store.chain_records import ChainEnd
 from evenbeat.store.contract import (
     FOREVER,
     NEVER,
@@ -80,11 +81,16 @@ class TaskRecord(Struct):
     result_at: int = NEVER
     claim: Claim | None = None
     claim_started: int | None = None
+    claim_stop: str = ""
     started: int | None = None
     ended: int | None = None
     outcome: Outcome | None = None
     output: str = ""
     cursor: bytes | None = None
+    success: ChainEnd | None = None
+    failure: ChainEnd | None = None
+    used: bytes = b""
+    """Of its parents, if it follows others."""
 
     def check_state(self) -> State | None:
         """The state of a check that has a result, else None."""
@@ -116,6 +122,7 @@ class TaskRecord(Struct):
             claim.generation if claim else 0,
             pause_from=self.pause_from,
             pause_until=self.pause_until,
+            claimed_stop=self.claim_stop,
         )
 
     def condition(self) -> Condition:
@@ -211,6 +218,9 @@ class BatchDraft:
                 self._row(start.task).claim_started = start.started
         for finish in batch.finishes:
             self._finish(self._row(finish.task), finish)
+        for task, cursor in batch.cursors:
+            if task in self._all_rows:
+                self._row(task).cursor = cursor
         for submitted in batch.told:
             self._submit(self._row(submitted.task), submitted)
         for record in batch.standings:
@@ -231,12 +241,28 @@ class BatchDraft:
                 continue
             if row.claim is not None:
                 raise ContradictoryBatch(f"task {claim.task} has an open claim: it must end before the next")
-            row.claim, row.claim_started = claim, None
+            row.claim, row.claim_started, row.claim_stop = claim, None, ""
             row.accounted, row.extra, row.extra_kind = claim.accounted, claim.extra, claim.extra_kind
+        self._settle_and_stop(batch)
+
+    def _settle_and_stop(self, batch: Batch) -> None:
         for settled in batch.settled:
             if settled.task in self._all_rows:
                 row = self._row(settled.task)
                 row.past = tuple(past for past in row.past if past.until > settled.until)
+        for stop in batch.stops:
+            if stop.task in self._all_rows and self._row(stop.task).claim is not None:
+                self._row(stop.task).claim_stop = stop.by
+
+    def apply_chains(self, batch: Batch) -> None:
+        """Keep what a batch says of tasks that follow others, and of these."""
+        for end in batch.chain_ends:
+            if end.task in self._all_rows:
+                row = self._row(end.task)
+                row.success, row.failure = (end, row.failure) if end.succeeded else (row.success, end)
+        for use in batch.chain_uses:
+            if use.task in self._all_rows:
+                self._row(use.task).used = use.used
 
     def _row(self, task: int) -> TaskRecord:
         if task not in self.rows:
@@ -263,7 +289,7 @@ class BatchDraft:
                 finish.notable,
             )
         )
-        row.claim, row.claim_started = None, None
+        row.claim, row.claim_started, row.claim_stop = None, None, ""
         if finish.is_latest:
             row.started, row.ended, row.outcome = finish.started, finish.ended, Outcome(finish.outcome)
             row.output = finish.output

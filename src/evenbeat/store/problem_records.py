@@ -33,6 +33,20 @@ class ProblemChange(NamedTuple):
     """Why it closed, if not by a result: "changed" (the task cannot have this problem any more)."""
 
 
+class ProblemHold(NamedTuple):
+    """An open problem is held from now on: nobody is told of it; or it is held no longer, if `hold` is empty.
+
+    A problem that closes is held no longer. Another reason to hold it begins another time since which it is held.
+    """
+
+    task: int
+    cause: str
+    opened: int
+    hold: str
+    """Why: one of the words of `core.holds.Hold`."""
+    at: int
+
+
 class OpenProblem(NamedTuple):
     """An open problem, as a node needs it when it starts."""
 
@@ -42,6 +56,9 @@ class OpenProblem(NamedTuple):
     state: int
     worst: int
     """The most severe state that it has had."""
+    hold: str = ""
+    held_since: int = 0
+    """0 if it is not held."""
 
 
 class ProblemNote(Struct, frozen=True):
@@ -83,3 +100,12 @@ class ProblemRecord(Struct, frozen=True):
     labels: Mapping[str, str] = {}
     """Of the task."""
     acknowledgement: Acknowledgement | None = None
+    hold: str = ""
+    """Why nobody is told of it now; empty if somebody may be, and of a closed problem."""
+    held_since: Instant | None = None
+    unreachable: bool = False
+    """Of an open problem: is the task unreachable now? A store leaves this empty: `report.problems` fills it in."""
+    downtime: bool = False
+    """Is the task in an active downtime? A store leaves this out: `report.problems` fills it in."""
+    passive: bool = False
+    """Is the task a passive check without anything to run? A store leaves this out: `report.problems` fills it in."""

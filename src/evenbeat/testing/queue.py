@@ -12,6 +12,7 @@ Every sentence of `evenbeat.queue.contract` is a test. The workers are real proc
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
@@ -21,6 +22,8 @@ from typing import Any, Final
 import msgspec
 
 from evenbeat.clock.system_clock import boot_time
+from evenbeat.core.output_excerpt import MARK_ROOM, size_of
+from evenbeat.core.whole_output import decompress
 from evenbeat.model import OUTPUT_LIMIT, SECOND, Job, Outcome
 from evenbeat.queue.contract import Queue
 from evenbeat.wire.worker_frames import RunResult, RunSpec
@@ -109,6 +112,16 @@ class ObservedQueue:
         """Wait until this run has ended."""
         return (await self.results_of([token]))[0]
 
+    async def read(self, token: int, position: int) -> tuple[int, bytes]:
+        """Wait until a run has written something after a position; where that begins, and what it is."""
+        deadline = time.monotonic() + _TIMEOUT
+        while True:
+            frame = await self.queue.read_output(token, position)
+            if frame is not None and frame.asked == position and frame.data:
+                return frame.start, frame.data
+            assert time.monotonic() < deadline, f"nothing is read; the queue says: {self.queue.problem!r}"
+            await asyncio.sleep(0.02)
+
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait for something that a report may bring about."""
         deadline = time.monotonic() + _TIMEOUT
@@ -164,8 +177,78 @@ class QueueContract:
             assert (good.outcome, good.status, good.output) == (Outcome.SUCCEEDED, 0, b"out\nerr\n")
             assert (bad.outcome, bad.status, bad.output) == (Outcome.FAILED, 3, b"no\n")
             assert (killed.outcome, killed.status) == (Outcome.KILLED, -9)
-            assert (long.truncated, len(long.output)) == (True, OUTPUT_LIMIT)
+            assert long.truncated
+            assert OUTPUT_LIMIT // 2 < len(long.output) <= OUTPUT_LIMIT
             assert before - SECOND <= good.started <= good.ended <= _now() + SECOND
+
+        self.play(tmp_path, scene)
+
+    def test_of_too_much_output_the_beginning_and_the_end_are_kept(self, tmp_path: Path) -> None:
+        async def scene(observed: ObservedQueue) -> None:
+            token = observed.dispatch_shell("echo first; seq 1 100000; echo last")
+            lines = (await observed.result_of(token)).output.decode().splitlines()
+            assert (lines[0], lines[-1]) == ("first", "last")
+            assert sum("bytes left out" in line for line in lines) == 1
+
+        self.play(tmp_path, scene)
+
+    def test_the_output_of_a_run_under_way_is_read_from_any_position(self, tmp_path: Path) -> None:
+        go_on = tmp_path / "go on"
+        file = tmp_path / "functions.py"
+        file.write_text(
+            "import asyncio, os, time\n"
+            "def plain(path):\n    print('early')\n    while not os.path.exists(path):\n        time.sleep(0.01)\n"
+            "async def asynchronous(path):\n"
+            "    print('early')\n    while not os.path.exists(path):\n        await asyncio.sleep(0.01)\n"
+        )
+
+        async def scene(observed: ObservedQueue) -> None:
+            words = ("sh", "-c", 'echo early; until test -e "$0"; do sleep 0.01; done; echo late', str(go_on))
+            functions = [Job(function=f"{file}:{name}", args=(str(go_on),)) for name in ("plain", "asynchronous")]
+            for job, said in zip(
+                (Job(command=words), *functions), (b"early\nlate\n", b"early\n", b"early\n"), strict=True
+            ):
+                (token,) = observed.dispatch(job)
+                assert await observed.read(token, 0) == (0, b"early\n")
+                assert await observed.read(token, 2) == (2, b"rly\n")
+                nothing = await observed.queue.read_output(token, 6)
+                assert nothing is None or nothing.data == b""
+                go_on.touch()
+                result = await observed.result_of(token)
+                assert (result.outcome, result.output) == (Outcome.SUCCEEDED, said)
+                gone = await observed.queue.read_output(token, 0)
+                assert gone is None or gone.data == b""
+                go_on.unlink()
+
+        self.play(tmp_path, scene)
+
+    def test_the_whole_output_comes_with_the_result_of_a_task_that_asks_for_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "functions.py"
+        file.write_text(
+            "def talks(seed):\n    import random\n    rows = random.Random(seed).randbytes\n"
+            "    for _ in range(1500):\n        print(rows(500).hex())\n"
+        )
+
+        async def scene(observed: ObservedQueue) -> None:
+            rows = random.Random(1).randbytes  # noqa: S311 - what cannot be compressed much takes several messages
+            said = "".join(f"{rows(500).hex()}\n" for _ in range(1500)).encode()
+            (tmp_path / "said").write_bytes(said)
+            command = ("cat", str(tmp_path / "said"))
+            large, bounded, plain, short = observed.dispatch(
+                Job(command=command, output_keep=2 << 20),
+                Job(command=command, output_keep=1 << 20),
+                Job(command=command),
+                Job(command=("echo", "hello"), output_keep=1 << 20),
+            )
+            (function,) = observed.dispatch(Job(function=f"{file}:talks", args=(1,), output_keep=2 << 20))
+            results = await observed.results_of([large, function])
+            assert [decompress(result.whole, 4 << 20) == said for result in results] == [True, True]
+            cut = decompress((await observed.result_of(bounded)).whole, 4 << 20)
+            assert (1 << 20) - (128 << 10) < len(cut) < (1 << 20) + MARK_ROOM
+            assert (cut[:100_000], cut[-100_000:]) == (said[:100_000], said[-100_000:])
+            assert size_of(cut) == len(said)
+            assert [(await observed.result_of(token)).whole for token in (plain, short)] == [b"", b""]
+            assert all(len(observed.results[token].output) <= OUTPUT_LIMIT for token in (large, bounded, plain))
 
         self.play(tmp_path, scene)
 

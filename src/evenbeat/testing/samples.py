@@ -1,10 +1,11 @@
 """Tasks and records for tests, with everything that a test does not care about filled in."""
 
-from typing import Final
+from typing import Any, Final
 
 from evenbeat.model import MINUTE, SEVERITY, Cause, Instant, Job, Outcome, RunKind, Schedule, State, Task
+from evenbeat.store.alert_records import AlertDecision, AlertRecord, MessageRecord
 from evenbeat.store.contract import FOREVER, NEVER, Claim, Finish, ProgressRecord, Refusal, Skip, SubmittedResult
-from evenbeat.store.problem_records import ProblemChange
+from evenbeat.store.problem_records import ProblemChange, ProblemHold
 
 T0: Final = Instant(1_800_000_000_000_000)
 """An arbitrary time in 2027."""
@@ -116,3 +117,32 @@ def a_problem_change(
     """A problem opens; with another `at`, it changes or closes then."""
     when = opened if at is None else at
     return ProblemChange(task, cause.value, opened, when, int(state), SEVERITY[state], is_open, reason)
+
+
+def a_hold(task: int, hold: str = "downtime", at: int | None = None, opened: int = T0) -> ProblemHold:
+    """The problem of a check is held from now on, since it opened if `at` is left out."""
+    return ProblemHold(task, Cause.STATE.value, opened, hold, opened if at is None else at)
+
+
+def an_alert(problem: int, channel: str = "ops/webhook/1a2b3c4d", version: int = 0, **known: Any) -> AlertRecord:
+    """What a channel knows of a problem: nothing yet, if `known` is left out."""
+    return AlertRecord(problem, channel, channel.partition("/")[0], version, **known)
+
+
+def a_decision(
+    problem: int,
+    channel: str = "ops/webhook/1a2b3c4d",
+    at: int = T0,
+    decision: str = "sent",
+    reason: str = "",
+    message: int = 0,
+) -> AlertDecision:
+    """What was decided about a problem for a channel."""
+    return AlertDecision(at, problem, channel, channel.partition("/")[0], decision, reason, message, "problem")
+
+
+def a_message(
+    id_: int, channel: str = "ops/webhook/1a2b3c4d", created: int = T0, document: bytes = b"{}"
+) -> MessageRecord:
+    """A new message with one item."""
+    return MessageRecord(id_, channel, channel.partition("/")[0], Instant(created), 1, document)

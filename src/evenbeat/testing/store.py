@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from evenbeat.store.contract import Store
+from evenbeat.testing.store_alerts import AlertsContract, HoldsContract
+from evenbeat.testing.store_chains import ChainsContract
 from evenbeat.testing.store_history import HistoryContract
 from evenbeat.testing.store_maintenance import MaintenanceContract
+from evenbeat.testing.store_messages import MessagesContract
+from evenbeat.testing.store_outputs import OutputsContract
 from evenbeat.testing.store_past_definitions import PastDefinitionsContract
 from evenbeat.testing.store_problems import ProblemsContract
 from evenbeat.testing.store_runs import RunsContract
@@ -27,8 +31,13 @@ class StoreContract(
     PastDefinitionsContract,
     RunsContract,
     SubmittedResultsContract,
+    ChainsContract,
     HistoryContract,
+    OutputsContract,
     ProblemsContract,
+    HoldsContract,
+    AlertsContract,
+    MessagesContract,
     MaintenanceContract,
 ):
     """What every store must do."""

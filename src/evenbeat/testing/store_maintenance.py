@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from evenbeat.model import DAY, Acknowledgement, Instant, Period
+from evenbeat.store.alert_records import AlertBatch, MessageAttempt, MessageEnd
+from evenbeat.store.chain_records import ChainEnd, ChainUse
 from evenbeat.store.contract import (
     AUDIT_MIN_AGE,
     AUDIT_MIN_ROWS,
@@ -14,8 +16,21 @@ from evenbeat.store.contract import (
     ProblemFilter,
     Store,
     StoreError,
+    WholeOutput,
 )
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_problem_change, a_refusal, a_skip, a_task
+from evenbeat.testing.samples import (
+    T0,
+    a_claim,
+    a_decision,
+    a_finish,
+    a_hold,
+    a_message,
+    a_problem_change,
+    a_refusal,
+    a_skip,
+    a_task,
+    an_alert,
+)
 from evenbeat.testing.store_history import minutes_later, record_run
 from evenbeat.testing.store_runs import number_of, progress_of
 
@@ -39,14 +54,22 @@ def all_of_store(store: Store) -> tuple[object, ...]:
         store.runs(),
         store.runs(notable=True),
         [store.runs(n) for n in numbers],
+        [store.whole_output(run.number, run.claimed) for run in store.runs()],
         store.skips(),
         store.changes(),
         store.periods(),
         store.settings(""),
         store.cursors(numbers),
+        store.chain_parents([entry.task.name for entry in store.entries() if "\0" not in entry.task.name]),
+        store.chain_uses(numbers),
         found := store.problems(ProblemFilter(is_open=None)),
         [store.problem_notes(problem.id) for problem in found],
         list(store.open_problems()),
+        list(store.open_alert_problems()),
+        store.alert_problems([problem.id for problem in found]),
+        store.alert_decisions(),
+        sent := store.messages(),
+        [store.message_document(message.id) for message in sent],
     )
 
 
@@ -58,15 +81,36 @@ def fill_store(store: Store) -> None:
     store.record(
         Batch(skips=[a_skip(b, minutes_later(0), 5)], refusals=[a_refusal(b, minutes_later(6))], claims=[a_claim(c)])
     ).result()
-    store.record(Batch(finishes=[a_finish(c, cursor=b"here")], claims=[a_claim(b, minutes_later(7))])).result()
+    whole = WholeOutput(c, a_claim(c).at, b"\x00all of it\xff")
+    ended = Batch(finishes=[a_finish(c, cursor=b"here")], claims=[a_claim(b, minutes_later(7))], outputs=[whole])
+    store.record(ended).result()
     store.record(Batch(problems=[a_problem_change(n) for n in (a, b, c)])).result()
     store.record(Batch(problems=[a_problem_change(b, at=minutes_later(7), is_open=False)])).result()
     open_problems = [problem.id for problem in store.problems()]
     store.acknowledge(open_problems, Acknowledgement(T0, "ann", "on it"), minutes_later(7), "ann")
     store.comment(open_problems, "soon", minutes_later(7), "ann")
+    store.record(Batch(holds=[a_hold(a)])).result()
+    ends = [ChainEnd(a, succeeded, minutes_later(0), 0, minutes_later(1)) for succeeded in (True, False)]
+    store.record(Batch(chain_ends=ends, chain_uses=[ChainUse(b, b"\0\xff")])).result()
+    fill_alerts(store, *open_problems)
     store.remove([c], minutes_later(8))
     store.set_periods({"work": Period()}, "me", T0)
     store.set_settings({"key": "value"})
+
+
+def fill_alerts(store: Store, *problems: int) -> None:
+    """Send problems to a channel: the first message is delivered, the second has just been started."""
+    first, second = store.reserve_messages(2), store.reserve_messages(1)
+    new = [a_message(first), a_message(second, "boss/email/1", document=b"\0\xff")]
+    alerts = [an_alert(problem, sent=3, last_sent=T0, message=first) for problem in problems]
+    alerts += [an_alert(problem, "boss/email/1", sent=2, held="downtime", message=second) for problem in problems]
+    decisions = [a_decision(*alert.key, message=alert.message) for alert in alerts]
+    store.record_alerts(AlertBatch(alerts, decisions, new)).result()
+    ended = [alert._replace(version=1, message=0, is_over=True) for alert in alerts if alert.message == first]
+    attempts = [MessageAttempt(second, 2, T0 + 9, T0 + 5, "no answer", "HTTP 500", possible_repetition=True)]
+    store.record_alerts(
+        AlertBatch(ended, attempts=attempts, message_ends=[MessageEnd(first, T0 + 8, "delivered", "", "HTTP 204")])
+    ).result()
 
 
 class MaintenanceContract:

@@ -373,6 +373,31 @@ class ProblemsContract:
         change_problem(store, opened.number, at=T0 + 2, is_open=False)
         assert problem_of(store, "a").acknowledgement == Acknowledgement(T0, "ann", severity=1, worst_since=1)
 
+    def test_the_acknowledged_ones_are_those_whose_acknowledgement_counts(self, store: Store) -> None:
+        def opened(name: str, until: int | None = None, *, sticky: bool = False, acknowledged: bool = True) -> int:
+            problem = a_problem(store, name, state=WARNING)
+            if acknowledged:
+                ack = Acknowledgement(T0, "ann", until=None if until is None else minutes_later(until), sticky=sticky)
+                store.acknowledge([problem.id], ack, minutes_later(1), "ann")
+            return problem.number
+
+        opened("none", acknowledged=False)
+        opened("plain")
+        for name, until, sticky in (("until", 5, False), ("worse", None, False), ("sticky", 9, True)):
+            number = opened(name, until, sticky=sticky)
+            if name != "until":
+                change_problem(store, number, at=minutes_later(2), state=CRITICAL)
+        change_problem(store, opened("closed", 5), at=minutes_later(4), is_open=False)
+        change_problem(store, opened("closed late", 5), at=minutes_later(6), is_open=False)
+        store.remove([opened("removed", 5)], minutes_later(4))
+        names = {"none", "plain", "until", "worse", "sticky", "closed", "closed late", "removed"}
+        always = {"plain", "closed", "removed"}
+        for minute, counts in ((4, always | {"until", "sticky"}), (5, always | {"sticky"}), (9, always)):
+            for acknowledged, expected in ((True, counts), (False, names - counts)):
+                only = ProblemFilter(is_open=None, acknowledged=acknowledged, now=minutes_later(minute))
+                assert {problem.task for problem in store.problems(only)} == expected
+                assert store.count_problems(only) == len(expected)
+
     def test_only_open_problems_are_acknowledged(self, store: Store) -> None:
         a, b, c = (a_problem(store, name) for name in "abc")
         change_problem(store, b.number, at=T0 + 5, is_open=False)

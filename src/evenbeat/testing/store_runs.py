@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from evenbeat.model import MINUTE, RunKind
+from evenbeat.model import DAY, MINUTE, Instant, RunKind
 from evenbeat.store.contract import (
     FOREVER,
     NEVER,
     Batch,
     ContradictoryBatch,
+    CursorChange,
     ProgressRecord,
+    Returned,
+    ReturnedValues,
     RunStart,
+    RunStop,
     Store,
     TaskProgress,
     WithdrawnTasks,
@@ -257,6 +261,39 @@ class RunsContract:
             expected = {} if i == 0 else {a: b"" if i == 1 else b"x"}
             assert store.cursors([a, b, 4711]) == expected
 
+    def test_a_cursor_is_set_and_reset_without_a_run(self, store: Store) -> None:
+        a, b, removed = (number_of(store, name) for name in "abc")
+        store.remove([removed], T0)
+        first = [CursorChange(a, b"x"), CursorChange(a, b"y"), CursorChange(removed, b"z"), CursorChange(10**6, b"z")]
+        store.record(Batch(cursors=first)).result()
+        assert store.cursors([a, b]) == {a: b"y"}, "the last one of a batch counts"
+        store.record(Batch(cursors=[CursorChange(a, None), CursorChange(b, b"")])).result()
+        assert store.cursors([a, b]) == {b: b""}
+        store.record(Batch(claims=[a_claim(a)])).result()
+        end = Batch(finishes=[a_finish(a, cursor=b"of the run")], cursors=[CursorChange(a, b"of a person")])
+        store.record(end).result()
+        assert store.cursors([a]) == {a: b"of a person"}, "it comes after the end of the run"
+
+    def test_what_functions_returned_is_kept_by_task_and_claim(self, store: Store) -> None:
+        if not isinstance(store, ReturnedValues):
+            pytest.skip("it keeps no such values")
+        a, b = number_of(store, "a"), number_of(store, "b")
+        for task, value in ((a, '{"value":"\\u0000 é"}'), (b, '{"value":[1]}')):
+            store.record(Batch(claims=[a_claim(task)])).result()
+            claimed = a_claim(task).at
+            returned = [Returned(task, claimed, T0 + MINUTE, value)]
+            store.record(Batch(finishes=[a_finish(task)], returned=returned)).result()
+            assert store.returned(task, Instant(claimed)) == value
+            assert store.returned(task, Instant(claimed + 1)) is None
+        store.remove([a], T0)
+        assert store.returned(a, Instant(a_claim(a).at)) is not None, "as long as its history"
+        while store.prune(Instant(T0 + MINUTE + DAY), DAY):
+            pass
+        assert store.returned(b, Instant(a_claim(b).at)) is not None
+        while store.prune(Instant(T0 + MINUTE + DAY + 1), DAY):
+            pass
+        assert store.returned(b, Instant(a_claim(b).at)) is None
+
     def test_the_run_of_a_removed_task_still_ends(self, store: Store) -> None:
         a = number_of(store)
         store.record(Batch(claims=[a_claim(a)])).result()
@@ -265,6 +302,28 @@ class RunsContract:
         store.record(Batch(finishes=[a_finish(a, output="bye")])).result()
         assert list(store.progress()) == []
         assert [(run.task, run.output) for run in store.runs(a)] == [("a", "bye")]
+
+    def test_a_claimed_run_is_known_to_be_stopped_until_it_ends(self, store: Store) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        by = 'stopped by \u0100na: "wrong" \\ database'
+        store.record(Batch(claims=[a_claim(a), a_claim(b)]), Batch(stops=[RunStop(a, by)])).result()
+        assert [progress_of(store, task).claimed_stop for task in (a, b)] == [by, ""]
+        store.record(Batch(finishes=[a_finish(a)])).result()
+        assert progress_of(store, a).claimed_stop == ""
+        store.record(Batch(claims=[a_claim(a, T0 + MINUTE)])).result()
+        assert progress_of(store, a).claimed_stop == ""
+
+    def test_a_run_may_be_stopped_in_the_batch_that_claims_it(self, store: Store) -> None:
+        a = number_of(store)
+        store.record(Batch(claims=[a_claim(a)], stops=[RunStop(a, "stopped by ana")])).result()
+        assert progress_of(store, a).claimed_stop == "stopped by ana"
+
+    def test_a_stop_of_a_run_that_ended_or_never_was_is_ignored(self, store: Store) -> None:
+        a, b = number_of(store), number_of(store, "b")
+        store.record(Batch(claims=[a_claim(a)]), Batch(finishes=[a_finish(a)])).result()
+        store.record(Batch(stops=[RunStop(number, "stopped by ana") for number in (a, b, 10**6)])).result()
+        store.record(Batch(claims=[a_claim(a, T0 + MINUTE)])).result()
+        assert progress_of(store, a).claimed_stop == ""
 
     def test_a_claim_that_comes_after_the_removal_is_withdrawn(self, store: Store) -> None:
         """Otherwise a node that does not know of the removal yet would run the old task beside a new one."""

@@ -5,9 +5,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from evenbeat.model import HIDDEN_VALUE, MINUTE, Entry, Instant, Invalid, Job, Period, Schedule, Task
+from evenbeat.model import (
+    HIDDEN_VALUE,
+    MINUTE,
+    Cause,
+    Entry,
+    Instant,
+    Invalid,
+    Job,
+    Period,
+    Schedule,
+    Task,
+    WhenUnreachable,
+)
 from evenbeat.store.contract import AuditFilter, Batch, Change, Conflict, FieldChange, Filter, Store
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_task
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_problem_change, a_progress_record, a_task
 
 LATER = Instant(T0 + 1)
 
@@ -157,6 +169,27 @@ class TasksContract:
         store.remove([a.number], LATER)
         assert [change.action for change in store.changes()] == ["removed", "created"]
 
+    # Dependencies
+
+    def test_the_tasks_that_depend_on_checks_are_found(self, store: Store) -> None:
+        on_gateway = replace(a_task("w", check=True), depends=("gw/ping", 'odd "name"'))
+        on_any = replace(a_task("b"), depends_any=("x", "gw/ping"), when_unreachable=WhenUnreachable.SKIP)
+        create_tasks(store, a_task("gw/ping", check=True), a_task("depends", depends="gw/ping"), on_gateway, on_any)
+        assert [entry.task for entry in store.dependents(["gw/ping"])] == [on_any, on_gateway]
+        assert [entry.task for entry in store.dependents(["x", "y"])] == [on_any]
+        assert [entry.task for entry in store.dependents(['odd "name"', "odd"])] == [on_gateway]
+        assert store.dependents(["w", "gw", "gw/*"]) == []
+        assert store.dependents([]) == []
+
+    def test_dependents_are_as_the_tasks_are_defined_now(self, store: Store) -> None:
+        a, b = create_tasks(store, replace(a_task("a"), depends=("p",)), a_task("b"))
+        (b,) = store.update([(b.number, replace(a_task("c"), depends_any=("p", "q")))], LATER)
+        assert store.dependents(["p"]) == [a, b]
+        store.update([(a.number, a_task("a"))], LATER)
+        assert store.dependents(["p"]) == [b]
+        store.remove([b.number], LATER)
+        assert store.dependents(["p", "q"]) == []
+
     def test_a_removed_task_is_found_for_the_sake_of_its_history(self, store: Store) -> None:
         a, b = create_tasks(store, "a", "b")
         assert store.find_removed("a") is None
@@ -267,21 +300,24 @@ class TasksContract:
         assert task_names(store, Filter(state="running")) == ["new"]
         assert task_names(store, Filter(state="disabled")) == ["off"]
 
-    def test_a_problem_is_a_check_that_is_hard_and_not_ok_or_a_task_that_failed(self, store: Store) -> None:
-        tasks = [a_task(n, check=n not in ("job", "done")) for n in ("done", "hard", "job", "ok", "soft", "unchecked")]
+    def test_a_problem_is_a_check_that_is_hard_and_not_ok_or_a_task_that_failed_for_good(self, store: Store) -> None:
+        names = ("again", "done", "hard", "job", "ok", "soft", "unchecked")
+        tasks = [a_task(n, check=n not in ("again", "job", "done")) for n in names]
         number = {entry.task.name: entry.number for entry in store.create(tasks, "me", T0)}
         ran = {name: n for name, n in number.items() if name != "unchecked"}
         claims = list(map(a_claim, ran.values()))
         store.record(Batch(standings=[a_progress_record(n) for n in number.values()], claims=claims)).result()
-        how = {"hard": (2, True), "soft": (2, False), "job": (0, True)}
+        how = {"hard": (2, True), "soft": (2, False), "job": (0, True), "again": (0, True)}
         finishes = [
             a_finish(n, outcome="failed", notable=True, state=how[name][0])._replace(hard=how[name][1])
             if name in how
             else a_finish(n)
             for name, n in ran.items()
         ]
-        store.record(Batch(finishes=finishes)).result()
-        assert task_names(store, Filter(state="problem")) == ["hard", "job"]
+        problems = [a_problem_change(ran["job"], cause=Cause.FAILED), a_problem_change(ran["hard"])]
+        store.record(Batch(finishes=finishes, problems=problems)).result()
+        assert task_names(store, Filter(state="failed")) == ["again", "hard", "job", "soft"]
+        assert task_names(store, Filter(state="problem")) == ["hard", "job"], "the others try again"
 
     def test_paused_is_by_hand_and_disabled_is_both(self, store: Store) -> None:
         store.create([a_task("on"), a_task("off", enabled=False), replace(a_task("resting"), paused=True)], "me", T0)

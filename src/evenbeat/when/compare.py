@@ -1,12 +1,13 @@
 """A workload under each spread strategy: who keeps its times, who gets a phase, and the load curve that results."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.model import SECOND, Spread, Task
+from evenbeat.model import SECOND, Instant, Spread, Task
 from evenbeat.when.curve import IntervalTasks, Stretch, grid_curve, icinga_curve, listed_curve, phases
 from evenbeat.when.expected_load import fold_onto_wheel
 from evenbeat.when.inside import CalendarWithinPeriod, substitutes_between, within_period
@@ -15,6 +16,7 @@ from evenbeat.when.nominals import ListedSchedule
 from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import compile_schedule, has_own_phase
 from evenbeat.when.wheel import LoadWheel
+from evenbeat.when.windows import Window
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -78,6 +80,57 @@ def curves(workload: SpreadWorkload, strategies: Iterable[Spread], stretch: Stre
     """The load of each second of the stretch under each strategy."""
     others = listed_curve(workload.others, stretch)
     return {strategy: others + _interval_curve(workload, strategy, stretch) for strategy in strategies}
+
+
+def least_peak(workload: SpreadWorkload, stretch: Stretch, mean: float) -> float:
+    """No choice of phases has a lower peak: it is at least the mean, what cannot be moved, and the heaviest task."""
+    tasks, kept = workload.intervals, workload.pinned >= 0
+    fixed = listed_curve(workload.others, stretch) + _grid(workload, workload.pinned, kept, stretch)
+    moved = (
+        weight
+        for weight, is_free, runs in zip(
+            tasks.weight.tolist(), (~kept).tolist(), _runs_at_any_phase(workload, stretch), strict=True
+        )
+        if is_free and runs
+    )
+    weights = (*tasks.weight.tolist(), *(weight for _, weight in workload.others))
+    has_whole_weights = all(weight.is_integer() for weight in map(float, weights))
+    return max(math.ceil(mean) if has_whole_weights else mean, float(fixed.max()), max(moved, default=0.0))
+
+
+def _runs_at_any_phase(workload: SpreadWorkload, stretch: Stretch) -> Iterator[bool]:
+    """Does each interval task run within the stretch, whatever its phase?"""
+    known: dict[tuple[int, int], bool] = {}
+    for every, period in zip(workload.intervals.every.tolist(), workload.periods, strict=True):
+        key = (every, id(period))
+        if key not in known:
+            is_rare = every > 2 * stretch.seconds * SECOND
+            known[key] = not is_rare and _cover_every_phase(_times_with_a_run(period, every, stretch), every)
+        yield known[key]
+
+
+def _cover_every_phase(times: Iterable[Window], every: int) -> bool:
+    """Is there a point of the grid in these times, whatever the phase?"""
+    length = every // SECOND
+    phases = np.zeros(length, dtype=bool)
+    for start, end in times:
+        if end - start >= every:
+            return True
+        phases[np.arange(start // SECOND, end // SECOND) % length] = True
+    return bool(phases.all())
+
+
+def _times_with_a_run(period: CompiledPeriod | None, every: int, stretch: Stretch) -> Iterator[Window]:
+    """The times of which a point of the grid leads to a run in the stretch: open windows, and the gap before each."""
+    if period is None:
+        yield stretch.start, stretch.end
+        return
+    closed_since = Instant(stretch.start - every)
+    for opens, closes in period.windows(closed_since, stretch.end):
+        if closes > stretch.start:
+            is_whole = opens > stretch.start and closes < stretch.end
+            yield closed_since if is_whole else max(opens, stretch.start), closes
+        closed_since = closes
 
 
 def _interval_curve(workload: SpreadWorkload, strategy: Spread, stretch: Stretch) -> Floats:

@@ -6,10 +6,12 @@ from functools import lru_cache
 from typing import Final, Protocol
 
 NUMBERS_PER_ROUND: Final = 8
-"""A 64-byte digest is eight independent 64-bit words: five cron fields, the second, the phase, one to spare."""
+"""A 64-byte digest is eight independent 64-bit words: five cron fields, the second, the phase, the delay of
+retries."""
 _EIGHT_WORDS: Final = struct.Struct(">8Q")
 SECOND_NUMBER: Final = 5
 PHASE_NUMBER: Final = 6
+RETRY_NUMBER: Final = 7
 
 
 class Chooser(Protocol):

@@ -25,7 +25,9 @@ def parse_instant(text: str, zone: Zone) -> Instant:
         read = datetime.fromisoformat(text.strip())
     except ValueError as e:
         shown = text if len(text) <= 64 else text[:61] + "..."
-        raise Invalid(f"{shown!r} is not a time ({e}), {_ACCEPTED}") from None
+        # Python says either what is wrong ("hour must be in 0..23"), or in its own words only that something is.
+        reason = "" if "isoformat" in str(e) else f" ({e})"
+        raise Invalid(f"{shown!r} is not a time{reason}, {_ACCEPTED}") from None
     if read.year not in YEARS:
         raise Invalid(f"the year {read.year} is out of range, accepted: {YEARS.start} to {YEARS.stop - 1}")
     if read.tzinfo is not None:

@@ -33,13 +33,10 @@ class OnceSchedule:
         return iter((self.at,) if start <= self.at < end else ())
 
 
-class NodeEventSchedule:
-    """`@reboot` and `@shutdown`: due by an event of the node, never by time."""
+class UntimedSchedule:
+    """Never due by time."""
 
     repeats_after: Final[int] = FOREVER
-
-    def __init__(self, event: str) -> None:
-        self.event = event
 
     def next_after(self, t: Instant) -> Instant | None:  # noqa: ARG002
         return None
@@ -51,12 +48,25 @@ class NodeEventSchedule:
         return iter(())
 
 
+class NodeEventSchedule(UntimedSchedule):
+    """`@reboot` and `@shutdown`: due by an event of the node."""
+
+    def __init__(self, event: str) -> None:
+        self.event = event
+
+
+AFTER_PARENTS: Final = UntimedSchedule()
+"""`after` and `after_failure`: due by what becomes of other tasks, see `core.chains`."""
+
+
 def compile_schedule(schedule: Schedule, name: str) -> CompiledSchedule:
     """Compile a schedule for a task of this name; raise Invalid, with the field as its place."""
     with prefix_place("zone"):
         zone(schedule.zone)
     if schedule.every is not None:
         return Interval(schedule.every, _phase(schedule.every, schedule, name))
+    if schedule.parents:
+        return AFTER_PARENTS
     field = "cron" if schedule.cron is not None else "calendar" if schedule.calendar is not None else "at"
     with prefix_place(field):
         return _compile_calendar(schedule, name)

@@ -1,9 +1,11 @@
 """The messages between nodes and workers of a cluster. Many runs per message; msgpack; all sizes are bounded.
 
 stream  PREFIX.runs.POOL       node -> worker      RunOffer, to one of the pool's workers
-publish PREFIX.node.NODE       worker -> one node  StartRequest, RunReport
-publish PREFIX.nodes           worker -> all nodes StartRequest, RunReport, WorkerStatus (each answers for its own)
-publish PREFIX.worker.WORKER   node -> worker      StartReply, ResultsStored, WorkerStatusReply, CancelRuns
+publish PREFIX.node.NODE       worker -> one node  StartRequest, RunReport, RunOutput, OutputPiece
+publish PREFIX.nodes           worker -> all nodes StartRequest, RunReport, OutputPiece, WorkerStatus (each answers for
+                                                   its own)
+publish PREFIX.worker.WORKER   node -> worker      StartReply, ResultsStored, WorkerStatusReply, CancelRuns,
+                                                   ReadRunOutput
 """
 
 from typing import Final
@@ -121,8 +123,39 @@ class CancelRuns(Struct, array_like=True, tag=8):
     tokens: list[int]
 
 
-MessageToNodes = StartRequest | RunReport | WorkerStatus
-MessageToWorker = StartReply | ResultsStored | WorkerStatusReply | CancelRuns
+class ReadRunOutput(Struct, array_like=True, tag=9):
+    """Node to worker: what has this run written from this position on?"""
+
+    node: str
+    token: int
+    position: int
+
+
+class RunOutput(Struct, array_like=True, tag=10):
+    """Worker to one node: the answer to a ReadRunOutput, as in `OutputFrame`."""
+
+    worker: str
+    token: int
+    asked: int
+    start: int
+    data: bytes
+
+
+class OutputPiece(Struct, array_like=True, tag=11):
+    """Worker to node: a piece of `RunResult.whole`, which no message could take. All pieces come before the RunReport,
+    which has none of it; if one of them is lost, the output is cut as that of any other task.
+    """
+
+    worker: str
+    token: int
+    index: int
+    count: int
+    """Pieces in all."""
+    data: bytes
+
+
+MessageToNodes = StartRequest | RunReport | WorkerStatus | RunOutput | OutputPiece
+MessageToWorker = StartReply | ResultsStored | WorkerStatusReply | CancelRuns | ReadRunOutput
 
 node_message_decoder: Final = msgspec.msgpack.Decoder(MessageToNodes)
 worker_message_decoder: Final = msgspec.msgpack.Decoder(MessageToWorker)

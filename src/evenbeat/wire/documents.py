@@ -9,7 +9,27 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from evenbeat.model import HIDDEN_VALUE, Backlog, CommandWord, Days, Hash, Missed, Name, ShortText, Spread, WhenMissing
+from evenbeat.model import (
+    HIDDEN_VALUE,
+    MAX_OUTPUT_KEEP,
+    MIN_OUTPUT_KEEP,
+    NOTIFY_LIMIT,
+    PLACE_LIMIT,
+    RETRY_CAUSE_LIMIT,
+    Backlog,
+    CommandWord,
+    ContactState,
+    Days,
+    Hash,
+    Missed,
+    Name,
+    Parents,
+    RetryCause,
+    ShortText,
+    Spread,
+    WhenMissing,
+    WhenUnreachable,
+)
 
 TimestampText = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """ISO 8601 with an offset."""
@@ -19,6 +39,11 @@ DurationText = Annotated[str, Meta(min_length=1, max_length=64, extra_json_schem
 """A duration as people write it: 150ms 10s 5m 2h 1d 1w 1h30m."""
 Seconds = Annotated[float, Meta(ge=0)]
 Duration = DurationText | Seconds
+Timebox = Annotated[str, Meta(min_length=1, max_length=64, extra_json_schema={"format": "evenbeat-timebox"})] | Seconds
+"""A duration, a share of the time to the next nominal time such as 50%, or none."""
+SizeText = Annotated[str, Meta(min_length=1, max_length=64, extra_json_schema={"format": "evenbeat-size"})]
+Size = SizeText | Annotated[int, Meta(ge=MIN_OUTPUT_KEEP, le=MAX_OUTPUT_KEEP)]
+"""Bytes, or such as 512KB or 1MB."""
 ZoneName = Annotated[str, Meta(min_length=1, max_length=256, extra_json_schema={"format": "time-zone"})]
 CronText = Annotated[str, Meta(min_length=1, max_length=1_000, extra_json_schema={"format": "cron"})]
 CalendarText = Annotated[str, Meta(min_length=1, max_length=1_000, extra_json_schema={"format": "calendar"})]
@@ -39,11 +64,28 @@ FilterState = Literal[
     "problem",
     "late",
     "stale",
+    "unreachable",
+    "downtime",
 ]
 """What a filter may ask for: STATES and COMPUTED_STATES of `evenbeat.store.contract`."""
-KindWord = Literal["grid", "first", "catch-up", "retry", "start-at", "occasion", "forced", "told", "stale", "freshness"]
-OutcomeWord = Literal["succeeded", "failed", "killed", "timeboxed", "broken", "dropped", "lost", "cancelled"]
-LiteralValue = str | float | bool | None
+KindWord = Literal[
+    "grid",
+    "first",
+    "catch-up",
+    "retry",
+    "start-at",
+    "occasion",
+    "forced",
+    "told",
+    "stale",
+    "freshness",
+    "log",
+    "chain",
+]
+OutcomeWord = Literal[
+    "succeeded", "failed", "killed", "timeboxed", "broken", "dropped", "lost", "cancelled", "interrupted"
+]
+LiteralValue = str | float | bool | list[Any] | dict[str, Any] | None
 
 
 _Env = Annotated[
@@ -52,8 +94,17 @@ _Env = Annotated[
 ]
 
 
+class NotifyTarget(Struct, forbid_unknown_fields=True):
+    """A contact that gets messages about problems of the task, and after which delay."""
+
+    to: Name
+    after: Duration = 0
+
+
 class TaskKeys(Struct, forbid_unknown_fields=True):
-    """The keys of a task, as in a file: exactly one of every, cron, calendar, at; a command or a function."""
+    """The keys of a task, as in a file: exactly one of every, cron, calendar, at, after, after_failure; a command or a
+    function.
+    """
 
     every: Duration | UnsetType = UNSET
     cron: CronText | UnsetType = UNSET
@@ -77,7 +128,8 @@ class TaskKeys(Struct, forbid_unknown_fields=True):
     enabled: bool | UnsetType = UNSET
     start_at: TimeText | UnsetType = UNSET
     weight: Annotated[float, Meta(gt=0, le=86_400)] | UnsetType = UNSET
-    timebox: Duration | UnsetType = UNSET
+    timebox: Timebox | UnsetType = UNSET
+    longer_than: Duration | UnsetType = UNSET
     tolerance: Duration | UnsetType = UNSET
     missed: Missed | UnsetType = UNSET
     catch_up: Duration | UnsetType = UNSET
@@ -91,6 +143,118 @@ class TaskKeys(Struct, forbid_unknown_fields=True):
     passive: bool | UnsetType = UNSET
     when_missing: WhenMissing | UnsetType = UNSET
     pool: Name | UnsetType = UNSET
+    after: Parents | UnsetType = UNSET
+    after_failure: Parents | UnsetType = UNSET
+    depends: Parents | UnsetType = UNSET
+    depends_any: Parents | UnsetType = UNSET
+    when_unreachable: WhenUnreachable | UnsetType = UNSET
+    notify: Annotated[tuple[NotifyTarget | Name, ...], Meta(max_length=NOTIFY_LIMIT)] | UnsetType = UNSET
+    repeat: Duration | UnsetType = UNSET
+    gather: Duration | UnsetType = UNSET
+    retries: Annotated[int, Meta(ge=0, le=100)] | UnsetType = UNSET
+    backoff: Duration | UnsetType = UNSET
+    backoff_max: Duration | UnsetType = UNSET
+    retry_on: Annotated[tuple[RetryCause, ...], Meta(max_length=RETRY_CAUSE_LIMIT)] | UnsetType = UNSET
+    output_keep: Size | UnsetType = UNSET
+
+
+class ContactKeys(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The keys of a contact, as in a file: one or more of send, webhook, command, email."""
+
+    send: Annotated[tuple[ShortText, ...], Meta(max_length=PLACE_LIMIT)] | UnsetType = UNSET
+    webhook: ShortText | UnsetType = UNSET
+    secret: ShortText | UnsetType = UNSET
+    """A reference: env:NAME or file:/PATH."""
+    command: tuple[CommandWord, ...] | UnsetType = UNSET
+    email: Annotated[tuple[ShortText, ...], Meta(max_length=PLACE_LIMIT)] | UnsetType = UNSET
+    smtp: ShortText | UnsetType = UNSET
+    sender: ShortText | UnsetType = UNSET
+    period: Name | UnsetType = UNSET
+    states: tuple[ContactState, ...] | UnsetType = UNSET
+    per_hour: Annotated[int, Meta(ge=1, le=3_600)] | UnsetType = UNSET
+
+
+class SentMessage(Struct):
+    """A message to one place of a contact, and what became of it."""
+
+    id: int
+    contact: str
+    kind: str
+    """send, webhook, command or email."""
+    place: str
+    """Without secrets; empty if the contact does not have it any more."""
+    created: TimestampText
+    items: Count
+    """How many problems, recoveries and acknowledgements it tells; for a limited token, of the tasks that it sees."""
+    state: Literal["waiting", "delivered", "given up"]
+    attempts: Count
+    next_attempt: TimestampText | None
+    """null: as soon as its turn comes, or never as it has ended."""
+    ended: TimestampText | None
+    error: str
+    """Why the latest delivery failed."""
+    detail: str
+    """What else is known of it, such as the answer of the receiver."""
+    possible_repetition: bool
+    """It may have arrived more than once."""
+    text: str
+    """What became of it, in plain words."""
+
+
+class ContactPlaceDocument(Struct):
+    """One place that messages go to."""
+
+    kind: Literal["send", "webhook", "command", "email"]
+    shown: str
+    """The place without secrets: of a URL its scheme and host, of a command its program."""
+    blocked: bool
+    """A command that is not executed: only files may define commands, and it is not from such a file."""
+    failing: bool = False
+    """The latest delivery to it has failed."""
+    latest: SentMessage | None = None
+    """The latest message to it that is on record."""
+
+
+class ContactDocument(Struct):
+    """A contact: where messages about problems go."""
+
+    name: str
+    owner: str
+    places: list[ContactPlaceDocument]
+    period: str | None
+    """Messages wait until it is open; null: they do not."""
+    states: list[ContactState]
+    """Only problems in one of these states; empty: all."""
+    per_hour: Count
+    """The most messages an hour to each place."""
+    tasks: Count
+    """How many tasks name it."""
+    definition: ContactKeys | None
+    """For the role admin; null for others."""
+
+
+class Contacts(Struct):
+    """All contacts, ordered by name."""
+
+    contacts: list[ContactDocument]
+
+
+class TestedPlace(Struct):
+    """What became of the test message to one place."""
+
+    kind: Literal["send", "webhook", "command", "email"]
+    shown: str
+    delivered: bool
+    error: str
+    """Why not."""
+    detail: str
+    """What the receiver answered."""
+
+
+class ContactTest(Struct):
+    """What became of the test messages to a contact."""
+
+    places: list[TestedPlace]
 
 
 class NewTask(TaskKeys, kw_only=True):
@@ -129,6 +293,37 @@ TaskDraft: Final = msgspec.defstruct(
 )
 
 
+class PauseOfTask(Struct):
+    """Who has paused a task, and until when."""
+
+    by: str
+    at: TimestampText
+    until: TimestampText | None
+    """It is resumed then; null: when somebody does."""
+    reason: str
+
+
+class DowntimeOfTask(Struct, rename={"start": "from"}):
+    """An active downtime that a task is in."""
+
+    id: str
+    start: TimestampText | None
+    until: TimestampText | None
+    period: str | None
+    comment: str
+    who: str
+
+
+class RetryOfTask(Struct):
+    """A run that tries again what failed."""
+
+    attempt: Count
+    """Which attempt that will be ..."""
+    attempts: Count
+    """... of how many at most."""
+    at: TimestampText
+
+
 class TaskDocument(Struct):
     """A task and how it is."""
 
@@ -149,10 +344,16 @@ class TaskDocument(Struct):
     next: TimestampText | None
     expected_by: TimestampText | None
     """When its next result must be there: its next nominal time, the longest run that is allowed, and its grace."""
+    timebox: Seconds | None
+    """How long its next run may last; null if nothing ends it, or if there is no next run."""
     late: bool
     """It is due for more than a second, and has not started."""
     stale: bool
     """A result should have been there by now."""
+    unreachable: bool
+    """A check that it depends on is not fine, or all of `depends_any` are not."""
+    unreachable_through: list[str]
+    """These checks; the first ten of them."""
     running_since: TimestampText | None
     last_start: TimestampText | None
     last_end: TimestampText | None
@@ -165,6 +366,17 @@ class TaskDocument(Struct):
     created: TimestampText
     changed: TimestampText
     task: TaskKeys
+    downtime: bool = False
+    """It is in an active downtime: its problems are not told."""
+    downtimes: list[DowntimeOfTask] = []
+    pause: PauseOfTask | None = None
+    """Of a task that is paused with an end or a reason; null otherwise."""
+    summary: str = ""
+    """The line of `output` that says most: of a check the first, of a task that failed the last."""
+    retry: RetryOfTask | None = None
+    """Of a task whose latest run failed: when it tries again; null if it does not."""
+    waits_for: list[str] = []
+    """Of a task that runs after others: those that must still succeed, or of which one must fail, until it is due."""
 
 
 class TaskPage(Struct):
@@ -192,7 +404,33 @@ class RunDocument(Struct):
     state: StateWord | None
     hard: bool | None
     attempt: int | None
+    """Of a check: how many problems in a row it had by then. Of a retry of a task: which attempt it was."""
     output: str
+    summary: str = ""
+    """The line of `output` that says most: of a check the first, of a task that failed the last."""
+
+
+class OutputPartDocument(Struct):
+    """A part of the output of a run."""
+
+    task: str
+    now: TimestampText
+    run: TimestampText | None
+    """When it was claimed, which identifies it; null if there is none yet."""
+    nominal: TimestampText | None
+    kind: KindWord
+    started: TimestampText | None
+    position: Count
+    """Give it as `position` for the next part."""
+    left_out: int
+    """Bytes in front of this part that are not kept."""
+    text: str
+    ended: TimestampText | None
+    """The run has ended, and this is the last part; null while it is under way."""
+    outcome: OutcomeWord | None
+    status: int | None
+    waiting: str
+    """What the run waits for, if there is none yet."""
 
 
 class SkipDocument(Struct):
@@ -274,6 +512,38 @@ class ForcedRuns(Struct):
     """Of the tasks that could not start at once: what each waited for, by its name."""
 
 
+class StoppedRunDocument(Struct):
+    """What became of one task that was to be stopped."""
+
+    task: str
+    found: Literal["run", "forced", "retry", "nothing"]
+    """A run under way, which ends now; or a forced run, or a retry, that waited and was withdrawn."""
+    run: Forced | None
+    """How the run has ended, if that was waited for."""
+
+
+class StoppedRuns(Struct):
+    """What was found of the tasks that are named, and of all others of which something was."""
+
+    stopped: list[StoppedRunDocument]
+
+
+class CursorDocument(Struct):
+    """Where the next run of a task goes on."""
+
+    task: str
+    cursor: str | int | float | bool | None
+    """What an earlier run has saved, or a person has set; null if there is none."""
+
+
+class ChangedCursorDocument(Struct):
+    """Where the next run of a task goes on, and where it would have gone on before."""
+
+    task: str
+    before: str | int | float | bool | None
+    cursor: str | int | float | bool | None
+
+
 class Done(Struct):
     """To how many it was done, and to whom first."""
 
@@ -298,10 +568,16 @@ class Taken(Struct):
 
 
 class Heartbeat(Struct):
-    """Told once: only a digest of the token is kept."""
+    """Shown once: only a digest of the token is kept."""
 
     token: str
     url: str
+    """Where heartbeats go; on the command line empty if no node serves the API."""
+
+
+def heartbeat_url(page: str, token: str) -> str:
+    """The URL of heartbeats with a token, at the API of a node; empty without one."""
+    return f"{page}v1/beat/{token}" if page else ""
 
 
 class AcknowledgementDocument(Struct):
@@ -316,7 +592,7 @@ class AcknowledgementDocument(Struct):
     """It goes on when the problem gets worse."""
 
 
-CauseWord = Literal["state", "failed"]
+CauseWord = Literal["state", "failed", "stale", "long"]
 
 
 class ProblemOfTask(Struct):
@@ -337,11 +613,20 @@ class ProblemOfTask(Struct):
     """Why it closed, if not by a result: removed, changed, superseded."""
     flapping: bool
     output: str
-    """The first line of the latest output; empty of a closed problem."""
+    """The line that says most of the latest output; empty of a closed problem."""
     owner: str
     labels: dict[str, str]
     acknowledged: AcknowledgementDocument | None
     """null if nobody has, if that has ended, or if the problem has become worse since."""
+    unreachable: bool
+    """Its task is unreachable now: a check that the task depends on is not fine."""
+    hold: str | UnsetType = UNSET
+    """Why nobody is notified of it now: downtime, unreachable, paused, outside period, ... Left out if somebody is."""
+    held_since: TimestampText | UnsetType = UNSET
+    downtime: bool | UnsetType = UNSET
+    """Of an open problem: the task is in an active downtime."""
+    passive: bool | UnsetType = UNSET
+    """Of an open problem: the task is a passive check that has nothing to run."""
 
 
 class ProblemPage(Struct):
@@ -362,11 +647,45 @@ class ProblemNoteDocument(Struct):
     text: str
 
 
-class ProblemWithNotes(ProblemOfTask):
+class TimelineEntry(Struct):
+    """What happened to a problem at one moment: it opened or closed, somebody acted, or a contact was notified."""
+
+    at: TimestampText
+    kind: str
+    """opened, closed, commented, acknowledged, unacknowledged; or sent, suppressed, waiting, given up."""
+    text: str
+    """What was written, or what happened in plain words."""
+    who: str = ""
+    """Who acted."""
+    contact: str = ""
+    place: str = ""
+    """Where it was sent to, without secrets."""
+    item: str = ""
+    """What a notification is about: problem, reminder, recovery, acknowledged."""
+    reason: str = ""
+    """Why it closed, if not by a result; or why a notification was not sent."""
+    message: int | None = None
+    delivery: str = ""
+    """Of that message: waiting, delivered, given up; empty if that is not on record."""
+    error: str = ""
+    """Why the message was not delivered."""
+
+
+class ProblemWithNotes(ProblemOfTask, kw_only=True):
     """A problem and what people wrote about it."""
 
     notes: list[ProblemNoteDocument]
     """Oldest first."""
+    timeline: list[TimelineEntry] = []
+    """Notes, notifications, opening and closing in one order of time, oldest first."""
+
+
+class SentMessagePage(Struct):
+    """Messages, newest first."""
+
+    messages: list[SentMessage]
+    next: int | None
+    """Give it as `before` for the next page; null on the last one."""
 
 
 class ChangedProblems(Struct):
@@ -374,6 +693,51 @@ class ChangedProblems(Struct):
 
     ids: list[int]
     tasks: list[str]
+
+
+class DowntimeLimitDocument(Struct):
+    """What the caller was limited to who set the downtime: it includes no other tasks, dependents neither."""
+
+    owner: str | None = None
+    labels: dict[str, str] = {}
+
+
+class DowntimeDocument(Struct, rename={"start": "from"}):
+    """A downtime: problems of its tasks are not told while it is active."""
+
+    id: str
+    names: list[str]
+    """Names, or patterns with * and ?; empty for any."""
+    owner: str | None
+    labels: dict[str, str]
+    start: TimestampText | None
+    until: TimestampText | None
+    period: str | None
+    """It is active only while this is open."""
+    dependents: bool
+    """So are the tasks that depend on these."""
+    comment: str
+    who: str
+    created: TimestampText
+    active: bool
+    """Now."""
+    over: bool
+    next_change: TimestampText | None
+    """When it may begin or end next."""
+    declared: bool
+    """A file or program declares it, and ends it."""
+    ended_by: str
+    """Who ended it before its time; empty if nobody did."""
+    limited_to: DowntimeLimitDocument | None
+
+
+class DowntimePage(Struct):
+    """Downtimes, the earliest first."""
+
+    downtimes: list[DowntimeDocument]
+    next: str | None
+    """Give it as `after` for the next page; null on the last one."""
+    total: Count
 
 
 class RunningDocument(Struct):
@@ -384,7 +748,9 @@ class RunningDocument(Struct):
     kind: KindWord
     started: TimestampText | None
     elapsed: Seconds
-    timebox: Seconds
+    timebox: Seconds | None
+    stopping: str = ""
+    """Who has asked to stop it, and why; empty if nobody has."""
 
 
 class RunningNow(Struct):

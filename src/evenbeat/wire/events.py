@@ -6,6 +6,16 @@ from evenbeat.model import Instant, Outcome, RunKind, State
 from evenbeat.wire.status import Status
 
 
+class WaitingRetry(Struct, frozen=True):
+    """A task whose run has failed tries again."""
+
+    attempt: int
+    """Which attempt that will be ..."""
+    attempts: int
+    """... of how many at most."""
+    at: Instant
+
+
 class RunEvent(Struct, frozen=True, tag="run"):
     """A run has ended."""
 
@@ -22,7 +32,7 @@ class RunEvent(Struct, frozen=True, tag="run"):
     attempt: int
     flapping: bool
     output: str
-    """Its first line."""
+    """The line of it that says most."""
     notable: bool
     next: Instant | None = None
     """When its task is due next; None: it is paused, removed, or no time is left."""
@@ -30,15 +40,17 @@ class RunEvent(Struct, frozen=True, tag="run"):
     """False if a newer result was known: outcome and output of the task stay those of that one."""
     number: int = 0
     """Of the task: another task may have had its name before."""
+    retry: WaitingRetry | None = None
+    """None if nothing is tried again."""
 
 
 class TaskEvent(Struct, frozen=True, tag="task"):
-    """A task was created, changed or removed, or somebody did something with its problem."""
+    """A task was created, changed or removed, entered or left a downtime, or somebody acted on its problem."""
 
     name: str | None
     """None if many tasks changed at once."""
     change: str
-    """created, changed, removed; acknowledged, unacknowledged, commented; many."""
+    """created, changed, removed; downtime; acknowledged, unacknowledged, commented; many."""
     count: int = 1
     next: Instant | None = None
     """When it is due next, as in `RunEvent`; None also for many at once."""

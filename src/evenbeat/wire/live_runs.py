@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from evenbeat.model import Instant, RunKind
+from evenbeat.model import Instant, Outcome, RunKind
 
 
 class LiveTaskState(Struct):
@@ -25,6 +25,8 @@ class LiveTaskState(Struct):
     """What keeps the node from executing any task."""
     deaths: int | None = None
     """How many workers in a row have died with its runs; None from a node that does not say."""
+    stopping: str = ""
+    """Who has asked to stop its run, and why: "stopped by ana"; empty if nobody has."""
 
 
 class RunningRun(Struct, frozen=True):
@@ -36,10 +38,36 @@ class RunningRun(Struct, frozen=True):
     claimed: Instant
     started: Instant | None
     """None until a worker reports its start: it was claimed a moment ago, or waits for a worker."""
-    timebox: int
+    timebox: int | None
+    """None: nothing ends it."""
     """Microseconds."""
     number: int = 0
     """The number of its task."""
+    stopping: str = ""
+    """As in `LiveTaskState`."""
+
+
+class OutputPart(Struct, frozen=True):
+    """What a run has written from a position on, and how it is."""
+
+    now: Instant
+    """By the clock of the node."""
+    claimed: Instant | None
+    """Identifies the run; None if there is none yet."""
+    nominal: Instant | None = None
+    kind: RunKind = RunKind.GRID
+    started: Instant | None = None
+    position: int = 0
+    """Where the next part begins: bytes that the run has written up to here."""
+    left_out: int = 0
+    """Bytes between the position that was asked for and this text that are not kept."""
+    text: str = ""
+    ended: Instant | None = None
+    """The run has ended, that is stored, and there is no further part."""
+    outcome: Outcome | None = None
+    status: int | None = None
+    waiting: str = ""
+    """Of a run that is waited for: what it waits for."""
 
 
 class RunningRuns(Struct, frozen=True):

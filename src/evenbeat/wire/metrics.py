@@ -40,6 +40,20 @@ class ClusterMetrics(Struct):
     """Processes of all workers that it hears."""
 
 
+class AlertMetrics(Struct, frozen=True):
+    """What a node has done and has to do about notifications."""
+
+    outcomes: dict[str, int] = {}
+    """Items that were sent, suppressed or delayed ("waiting"); messages that were delivered or given up, and deliveries
+    that failed.
+    """
+    messages: int = 0
+    """Messages that have left and whose end is not known."""
+    oldest: float = 0.0
+    """Seconds since the oldest of them left; 0 without any."""
+    sender_restarts: int = 0
+
+
 class NodeMetrics(Struct):
     """Counted since the node was started; times in seconds."""
 
@@ -68,3 +82,6 @@ class NodeMetrics(Struct):
     """Why runs cannot be dispatched or started; empty if they can."""
     problems: dict[str, int] = {}
     """Open problems of its tasks, by their state."""
+    alerts: AlertMetrics = AlertMetrics()
+    retries: int = 0
+    """Runs of tasks that tried again what had failed."""

@@ -1,13 +1,14 @@
 """Replies: what a node, or a database without one, answers to a request, and the errors that a reply can stand for."""
 
-from typing import Final
+from enum import StrEnum
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from evenbeat.model import Entry, Instant, Invalid, State
+from evenbeat.model import ArgumentValue, Downtime, Entry, Instant, Invalid, State
 from evenbeat.store.contract import Conflict, StoreError
 from evenbeat.wire.cluster_view import ClusterView
-from evenbeat.wire.live_runs import LiveTaskState, RunningRuns
+from evenbeat.wire.live_runs import LiveTaskState, OutputPart, RunningRuns
 from evenbeat.wire.metrics import NodeMetrics
 from evenbeat.wire.status import NodeIdentity, Status
 
@@ -41,6 +42,8 @@ class ChangeResult(Struct):
     """... and when?"""
     notices: list[str] = []
     """Further sentences for people."""
+    downtime: Downtime | None = None
+    """The downtime that was set or ended."""
 
 
 class Names(Struct):
@@ -87,6 +90,39 @@ class EndedRun(Struct):
     outcome: str
     status: int | None
     output: str
+    number: int = 0
+    """The number of its task ..."""
+    claimed: int = 0
+    """... and when the run was claimed; 0 from a node of before."""
+
+
+class StopFound(StrEnum):
+    """What a request to stop a task has found."""
+
+    RUN = "run"
+    """A run under way, which ends now."""
+    FORCED = "forced"
+    """A forced run that waited, which was withdrawn."""
+    RETRY = "retry"
+    """A retry that was planned, which was withdrawn."""
+    NOTHING = "nothing"
+
+
+class StoppedRun(Struct):
+    """What became of one task that was to be stopped."""
+
+    task: str
+    found: StopFound
+    run: EndedRun | None = None
+    """How the run has ended, if the caller waited for that."""
+
+
+class ChangedCursor(Struct):
+    """Where the next run of a task goes on, and where it would have gone on before."""
+
+    task: str
+    before: ArgumentValue
+    cursor: ArgumentValue
 
 
 class AcceptedResult(Struct):
@@ -98,6 +134,19 @@ class AcceptedResult(Struct):
     attempt: int
     is_newest: bool
     """False if the node knew a newer result: then this one has changed nothing."""
+
+
+class ContactTestOutcome(Struct, frozen=True):
+    """What became of the test message to one place of a contact."""
+
+    kind: Literal["send", "webhook", "command", "email"]
+    shown: str
+    """The place, without secrets."""
+    is_delivered: bool
+    error: str = ""
+    """Why it was not delivered, without secrets."""
+    detail: str = ""
+    """What the receiver answered."""
 
 
 class NewSignInLink(Struct, frozen=True):
@@ -129,11 +178,18 @@ class Reply(Struct, omit_defaults=True):
     cluster: ClusterView | None = None
     link: NewSignInLink | None = None
     problems: ProblemsChanged | None = None
+    tested: list[ContactTestOutcome] | None = None
+    """Of each place of a contact."""
+    output: OutputPart | None = None
+    stopped: list[StoppedRun] | None = None
     token: str = ""
     problem: str = ""
     """Why the request was refused or failed."""
     kind: str = ""
     """invalid, conflict, missing, forbidden or store: which error `problem` stands for."""
+    page: str = ""
+    """Beside `token`: the URL at which a node serves the API, empty if none does."""
+    cursor: ChangedCursor | None = None
 
 
 _ERROR_OF_KIND: Final[dict[str, type[Exception]]] = {

@@ -10,7 +10,20 @@ from msgspec import Meta, Struct
 
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config
-from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT, Instant, Name, Period, Task
+from evenbeat.model import (
+    MAX_EVERY,
+    NAME_LIMIT,
+    OUTPUT_LIMIT,
+    TEXT_LIMIT,
+    ArgumentItem,
+    ArgumentValue,
+    CommandWord,
+    Contact,
+    Instant,
+    Name,
+    Period,
+    Task,
+)
 from evenbeat.store.contract import Filter
 
 MAX_REQUEST_BYTES: Final = 64 << 20
@@ -90,6 +103,22 @@ class PauseTasks(Struct, tag="pause"):
     who: str
     briefly: bool = False
     named: int = MAX_NAMES_IN_REPLY
+    until: Instant | None = None
+    """The pause ends then; None: when somebody resumes the task."""
+    reason: str = ""
+
+
+class RunArguments(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Arguments of one run, beside those of its task: see `core.run_arguments`."""
+
+    args: tuple[ArgumentItem, ...] = ()
+    kwargs: dict[str, ArgumentItem] = {}
+    env: dict[str, CommandWord] = {}
+
+    def names(self) -> str:
+        """What is given, without values, which may be secrets."""
+        words = [f"{len(self.args)} positional"] if self.args else []
+        return ", ".join([*words, *self.kwargs, *(f"env.{name}" for name in self.env)])
 
 
 class ForceTasks(Struct, tag="run"):
@@ -105,6 +134,32 @@ class ForceTasks(Struct, tag="run"):
     """The most task names in the reply."""
     is_passed_on: bool = False
     """Another node of the cluster passed it on, and has written it to the audit already."""
+    arguments: RunArguments | None = None
+    """Of the run of the one task that is named. None: it runs as it is defined."""
+
+
+class StopRuns(Struct, tag="stop"):
+    """End the runs under way of tasks, and withdraw forced runs that wait. `Reply.stopped`."""
+
+    only: Filter
+    who: str
+    reason: str = ""
+    """At most TEXT_LIMIT characters, in one line: whoever performs it says so, in words for people."""
+    wait: bool = False
+    """Reply when the runs have ended."""
+
+
+class SetCursor(Struct, tag="set-cursor"):
+    """Set where the next run of a task goes on. `Reply.cursor`.
+
+    Refused with NotFound if there is no such task, with Conflict while a run of it is under way: the run may set it.
+    """
+
+    name: str
+    """Or the id of the task."""
+    who: str
+    cursor: ArgumentValue = None
+    """None: the next run has no cursor."""
 
 
 class AcknowledgeProblems(Struct, tag="acknowledge"):
@@ -146,6 +201,48 @@ class RemovePeriod(Struct, tag="remove-period"):
 
     name: str
     who: str
+
+
+class SetContact(Struct, tag="set-contact"):
+    """Create or redefine a contact. An existing one keeps its owner."""
+
+    name: Name
+    contact: Contact
+    who: str
+    owner: str = "api"
+
+
+class RemoveContact(Struct, tag="remove-contact"):
+    """Delete a contact; refused with Conflict while a task or [node] names it, with NotFound if there is none."""
+
+    name: str
+    who: str
+
+
+class AddDowntime(Struct, tag="add-downtime"):
+    """Set a downtime. `ChangeResult.downtime`."""
+
+    who: str
+    names: tuple[Name, ...] = ()
+    owner: Name | None = None
+    labels: dict[Name, Name] = {}
+    start: Instant | None = None
+    """None for now."""
+    end: Instant | None = None
+    """Required: whoever performs it says so, in words for people."""
+    period: Name | None = None
+    dependents: bool = True
+    comment: Annotated[str, Meta(max_length=TEXT_LIMIT)] = ""
+    scope: Scope | None = None
+    """The tasks to which the caller is limited: the downtime includes no others."""
+
+
+class EndDowntime(Struct, tag="end-downtime"):
+    """End a downtime that a person has set; refused with NotFound if there is none, with Conflict if it is over."""
+
+    id: Name
+    who: str
+    scope: Scope | None = None
 
 
 class SetSlots(Struct, tag="set-slots"):
@@ -242,6 +339,8 @@ class HeartbeatSignal(StrEnum):
     START = "start"
     SUCCESS = "success"
     FAIL = "fail"
+    LOG = "log"
+    """Nothing but its output, for the history: it changes no state, and no result is expected any less."""
 
 
 class SendHeartbeat(Struct, tag="beat"):
@@ -252,6 +351,8 @@ class SendHeartbeat(Struct, tag="beat"):
     who: str
     output: Annotated[str, Meta(max_length=OUTPUT_LIMIT)] = ""
     source: Annotated[str, Meta(max_length=NAME_LIMIT)] = THIS_MACHINE
+    status: Annotated[int, Meta(ge=0, le=255)] | None = None
+    """The exit status of what has succeeded or failed, if it is known."""
 
 
 class CreateHeartbeatToken(Struct, tag="new-beat"):
@@ -300,6 +401,27 @@ class GetLiveTaskState(Struct, tag="moment"):
     number: int
 
 
+MAX_OUTPUT_WAIT: Final = 5.0
+"""Seconds that a node waits at most for something to be written."""
+
+
+class ReadOutput(Struct, frozen=True, tag="output"):
+    """What has a run written? The node answers when there is something, or after `wait`."""
+
+    number: int
+    """Of the task."""
+    run: Instant | None = None
+    """When the run was claimed, which identifies it; None for the one that is under way, else the latest."""
+    since: Instant | None = None
+    """Instead of `run`: the first run that is claimed from then on, as soon as there is one ..."""
+    forced: bool = False
+    """... and was forced."""
+    position: int = 0
+    """Bytes that the caller knows."""
+    wait: float = 0.0
+    """Seconds, at most MAX_OUTPUT_WAIT."""
+
+
 class GetRunningRuns(Struct, tag="running"):
     """`Reply.running`: the runs that are claimed or running."""
 
@@ -318,6 +440,16 @@ class GetCluster(Struct, tag="cluster"):
     """`Reply.cluster`: all nodes and workers; None from a single node."""
 
 
+class TestContact(Struct, tag="test-contact"):
+    """Send a test message to each place of a contact, and reply what became of them: `Reply.tested`.
+
+    Refused with NotFound if there is no such contact.
+    """
+
+    name: str
+    who: str
+
+
 class SubscribeToEvents(Struct, tag="watch"):
     """There is no Reply: the connection becomes a stream of `EventMessage` documents, one per line."""
 
@@ -329,6 +461,10 @@ ChangeRequest = (
     | PauseTasks
     | SetPeriods
     | RemovePeriod
+    | SetContact
+    | RemoveContact
+    | AddDowntime
+    | EndDowntime
     | SetSlots
     | SetLimit
     | AddToken
@@ -338,8 +474,19 @@ ChangeRequest = (
 )
 ProblemRequest = AcknowledgeProblems | CommentOnProblems
 """What people do with problems: performed like changes, with a live node or without."""
-NodeQuery = GetStatus | GetLiveTaskState | GetRunningRuns | GetNodeIdentity | GetNodeMetrics | GetCluster
-"""Questions that only a live node can answer."""
+NodeQuery = (
+    GetStatus
+    | GetLiveTaskState
+    | GetRunningRuns
+    | GetNodeIdentity
+    | GetNodeMetrics
+    | GetCluster
+    | TestContact
+    | ReadOutput
+)
+"""What only a live node can answer, and what it does without a change to its tasks."""
+RunRequest = ForceTasks | StopRuns
+"""Runs that people begin and end, which only a live node can do."""
 ResultRequest = SubmitResult | SendHeartbeat | CreateHeartbeatToken | RemoveHeartbeatToken
 """Submitted results and heartbeats, which only a live node accepts."""
 SignInRequest = CreateSignInLink | UseSignInLink | RecordSignIn | StartPageSession | EndPageSession
@@ -347,7 +494,8 @@ SignInRequest = CreateSignInLink | UseSignInLink | RecordSignIn | StartPageSessi
 Request = (
     ChangeRequest
     | ProblemRequest
-    | ForceTasks
+    | RunRequest
+    | SetCursor
     | ResultRequest
     | SignInRequest
     | BackUpDatabase

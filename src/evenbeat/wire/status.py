@@ -83,3 +83,9 @@ class Status(Struct):
     limits: dict[str, LimitStatus] = {}
     files: str = "ok"
     """"ok", or why the node's files could not be applied; then their last applied version is in force."""
+    messages_waiting: int = 0
+    """Messages to contacts that have left and not arrived."""
+    messages_waiting_since: str | None = None
+    """Since when the oldest of them has; None if there is none."""
+    failing_contacts: list[str] = []
+    """Contacts with a place whose latest delivery failed."""

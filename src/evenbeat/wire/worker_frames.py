@@ -4,7 +4,8 @@ A frame is its length in four bytes, then msgpack. Times are microseconds of the
 as its own boot-time clock plus an offset, which the node sends at the start and whenever it changes.
 """
 
-from typing import Final
+import signal
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,9 @@ EARLY_DELIVERY: Final = 20_000
 """Microseconds by which a run may reach a local worker before it is due. The worker starts it when it is due, even if
 the
 node is busy then."""
+READ_NOW: Final = signal.SIGRTMIN + 7
+"""Sent to a sync host after a frame that must not wait for the end of the current function. No library uses it, and the
+system calls of the function go on as if it had not come."""
 _LENGTH: Final = 4
 
 
@@ -36,7 +40,7 @@ class RunSpec(Struct, array_like=True, gc=False):
     interval: int
     tolerance: int
     attempt: int
-    """For a check in a problem state: which attempt this run is; else 1."""
+    """Of a check in a problem state, and of a retry: which attempt this run is; else 1."""
     cursor: bytes | None
     check: bool = False
     """The task is a check: what a function returns is read as a monitoring state."""
@@ -100,6 +104,23 @@ def host_environment_of(run: "RunSpec") -> HostEnvironment:
     return HostEnvironment(tuple(sorted(found.env.items())), found.cwd, found.user)
 
 
+class _JobOutput(Struct):
+    """What a packed model.Job says of its output; all other fields are ignored."""
+
+    output_keep: int | None = None
+
+
+_job_output: Final = msgspec.msgpack.Decoder(_JobOutput)
+
+
+def output_keep_of(run: "RunSpec") -> int:
+    """Bytes of its output that the task of this run wants to keep; 0 if it does not say."""
+    try:
+        return _job_output.decode(run.job).output_keep or 0
+    except msgspec.DecodeError:
+        return 0
+
+
 class RunsFrame(Struct, array_like=True, tag=1):
     """Node to worker: execute these runs."""
 
@@ -120,10 +141,26 @@ class CancelFrame(Struct, array_like=True, tag=3):
     tokens: list[int]
 
 
+class ReadOutputFrame(Struct, array_like=True, tag=9):
+    """Node to worker: what has this run written from this position on? Sent only while somebody reads it."""
+
+    token: int
+    position: int
+    """Bytes that the run has written before; see `core.output_excerpt`."""
+
+
 class StartedFrame(Struct, array_like=True, tag=4):
     """Worker to node: these runs (token, start time) have started and did not end at once."""
 
     starts: list[tuple[int, int]]
+
+
+class ReturnedValue(Struct, omit_defaults=True):
+    """What a function returned."""
+
+    value: Any = None
+    refused: str = ""
+    """Why that is not kept."""
 
 
 class RunResult(Struct, array_like=True, gc=False):
@@ -141,6 +178,12 @@ class RunResult(Struct, array_like=True, gc=False):
     truncated: bool = False
     stop_node: bool = False
     """The function asked for the node to be stopped."""
+    raised: tuple[str, ...] = ()
+    """Of a function that an exception ended: the names of its class and of the classes that this is made of."""
+    returned: bytes = b""
+    """Of a function of a task: what it returned, a ReturnedValue as JSON; empty for nothing."""
+    whole: bytes = b""
+    """The whole output of a task with `output_keep`, as `core.whole_output` has it; empty if `output` is all of it."""
 
 
 class ResultsFrame(Struct, array_like=True, tag=5):
@@ -171,8 +214,20 @@ class OutOfResourcesFrame(Struct, array_like=True, tag=8):
     reason: str
 
 
-FrameToWorker = RunsFrame | ClockFrame | CancelFrame
-FrameToNode = StartedFrame | ResultsFrame | ReadyFrame | WrongHostFrame | OutOfResourcesFrame
+class OutputFrame(Struct, array_like=True, tag=10):
+    """Worker to node: the answer to a ReadOutputFrame."""
+
+    token: int
+    asked: int
+    """The position in the question."""
+    start: int
+    """The position of the first byte: later than asked if bytes from there on were dropped."""
+    data: bytes
+    """Empty if there is nothing new, or if the run is not under way here."""
+
+
+FrameToWorker = RunsFrame | ClockFrame | CancelFrame | ReadOutputFrame
+FrameToNode = StartedFrame | ResultsFrame | ReadyFrame | WrongHostFrame | OutOfResourcesFrame | OutputFrame
 
 _encoder: Final = msgspec.msgpack.Encoder()
 

@@ -11,9 +11,19 @@ from typing import Final
 import msgspec
 
 from evenbeat.clock.system_clock import boot_time
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.model import SECOND, Invalid, Job, Outcome
-from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, ReadyFrame, RunResult, RunsFrame, RunSpec, StartedFrame
+from evenbeat.wire.worker_frames import (
+    CancelFrame,
+    ClockFrame,
+    OutputFrame,
+    ReadOutputFrame,
+    ReadyFrame,
+    RunResult,
+    RunsFrame,
+    RunSpec,
+    StartedFrame,
+)
 from evenbeat.work import functions
 from evenbeat.work.admission import refusal_reason
 from evenbeat.work.context import Run as Context
@@ -87,6 +97,11 @@ class AsyncHost:
                     self._cancel_early(set(tokens))
                     for running in [self._running[t] for t in tokens or self._running if t in self._running]:
                         self._end(running, Outcome.CANCELLED)
+                case ReadOutputFrame(token, position):
+                    reader = self._running.get(token)
+                    start, data = (position, b"") if reader is None else reader.context._output.after(position)
+                    self._connection.send(OutputFrame(token, position, start, data))
+                    self._update_socket_events()
         self._start_due()
 
     def _start_due(self) -> None:
@@ -119,7 +134,7 @@ class AsyncHost:
         if reason := refusal_reason(run, now + self._offset):
             self._add_unstarted(run, Outcome.DROPPED, reason)
             return
-        running = _RunningCoroutine(run, Context(run, now, self._offset), now)
+        running = _RunningCoroutine(run, Context(run, now, self._offset, job.output_keep), now)
         self._running[run.token] = running
         running.task = self.loop.create_task(self._execute(running, function, job))
         if run.timebox < REPORT_START_AFTER * SECOND:

@@ -10,11 +10,14 @@ from msgspec import Struct
 from evenbeat.child_processes.process_table import ProcessInfo
 from evenbeat.model import OUTPUT_LIMIT, Outcome
 from evenbeat.wire.worker_frames import RunResult, RunSpec
+from evenbeat.work.output_buffer import OutputBuffer
 
 _READ_SIZE: Final = OUTPUT_LIMIT
 """Bytes read from a pipe at once: all that it can hold, unless the writer made it larger."""
 _GONE: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
 NO_DESCRIPTOR: Final = -1
+_LAST_READS: Final = 16
+"""Reads from the pipe of a child that has ended: as much as a pipe can be made to hold."""
 
 
 class ChildProcess(Struct, gc=False, eq=False):
@@ -26,8 +29,9 @@ class ChildProcess(Struct, gc=False, eq=False):
     started: int
     """By the boot-time clock, as setting the clock must not shorten or stretch a timebox."""
     pidfd: int = NO_DESCRIPTOR
-    output: bytes | bytearray = b""
-    truncated: bool = False
+    output: bytes | OutputBuffer = b""
+    keep: int | None = None
+    """Bytes of its output to keep, if its task says so."""
     ending: Outcome | None = None
     """The outcome if we told it to end; None if we did not."""
     kill_at: int = 0
@@ -41,11 +45,9 @@ class ChildProcess(Struct, gc=False, eq=False):
         if not self.output:
             self.output = data  # nearly always the whole output
         elif data:
-            free = OUTPUT_LIMIT - len(self.output)
-            self.truncated |= len(data) > free
             if isinstance(self.output, bytes):
-                self.output = bytearray(self.output)
-            self.output += data[:free]
+                self.output = OutputBuffer(self.output, self.keep)
+            self.output.write(data)
         # When nobody can write any more and everything was read, there is no need to wait for end of file.
         return not data or (is_hung_up and len(data) < _READ_SIZE)
 
@@ -74,14 +76,26 @@ class ChildProcess(Struct, gc=False, eq=False):
             outcome = Outcome.SUCCEEDED
         else:
             outcome = Outcome.FAILED if status > 0 else Outcome.KILLED
-        started, ended, output = self.started + offset, now + offset, bytes(self.output)
-        return RunResult(self.run.token, outcome, status, started, ended, output, None, self.truncated)
+        result = RunResult(self.run.token, outcome, status, self.started + offset, now + offset, b"")
+        output = self.output
+        if self.keep is not None and isinstance(output, bytes):
+            output = OutputBuffer(output, self.keep)
+        if isinstance(output, OutputBuffer):
+            result.output, result.truncated, result.whole = output.kept(), output.is_truncated, output.whole()
+        else:
+            result.output = output
+        return result
+
+    def output_after(self, position: int) -> tuple[int, bytes]:
+        """What it has written from a position on, as far as that was read, and where that begins."""
+        if isinstance(self.output, OutputBuffer):
+            return self.output.after(position)
+        return position, self.output[position:]
 
     def _read_the_rest(self) -> None:
         """Read what the child had written before its end. Another process may hold the pipe open for ever."""
         os.set_blocking(self.pipe, False)
         with suppress(BlockingIOError):
-            # One read more than can be kept, to know whether that was all.
-            for _ in range(1 + OUTPUT_LIMIT // _READ_SIZE):
+            for _ in range(_LAST_READS):
                 if self.read(is_hung_up=False):
                     break

@@ -2,14 +2,17 @@
 
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Final
 
 import msgspec
 
 from evenbeat.clock.system_clock import boot_time
-from evenbeat.core.guard import Timebox, checked_cursor
-from evenbeat.model import OUTPUT_LIMIT, SECOND, ArgumentValue, Instant
+from evenbeat.core.guard import checked_cursor
+from evenbeat.core.timebox import NO_TIMEBOX, Timebox
+from evenbeat.model import RESULT_LIMIT, SECOND, TEXT_LIMIT, ArgumentValue, Instant
 from evenbeat.wire import worker_frames
+from evenbeat.work.output_buffer import OutputBuffer
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _cursor = msgspec.msgpack.Decoder(ArgumentValue)
@@ -18,17 +21,18 @@ _cursor = msgspec.msgpack.Decoder(ArgumentValue)
 class Run:
     """One run of a function: its task, its time limit, its cursor and its output."""
 
-    def __init__(self, frame: worker_frames.RunSpec, started: int, offset: int) -> None:
+    def __init__(self, frame: worker_frames.RunSpec, started: int, offset: int, output_keep: int | None = None) -> None:
         self.name = frame.name
         self.attempt = frame.attempt
-        """Of a check in a problem state: which attempt this is; else 1."""
+        """Of a check in a problem state, and of a run that tries again: which attempt this is; else 1."""
         self._frame = frame
         self._box = Timebox(Instant(started), frame.timebox)
         self._offset = offset
         self._cursor: bytes | None = None
-        self._output = bytearray()
-        self._truncated = False
+        self._output = OutputBuffer(keep=output_keep)
         self._stop_node = False
+        self._returned = b""
+        self._raised: tuple[str, ...] = ()
 
     @property
     def nominal(self) -> datetime:
@@ -41,7 +45,9 @@ class Run:
         return _EPOCH + timedelta(microseconds=self._box.started + self._offset)
 
     def remaining(self) -> float:
-        """Seconds left in the timebox, never negative."""
+        """Seconds left in the timebox, never negative; infinity without a timebox."""
+        if self._box.length >= NO_TIMEBOX:
+            return inf
         return self._box.remaining(Instant(boot_time())) / SECOND
 
     @property
@@ -69,10 +75,21 @@ class Run:
         """Ask for an orderly stop of the node when this run has ended."""
         self._stop_node = True
 
+    def _keep_returned(self, value: object) -> None:
+        """Keep what the function returned; what cannot be kept is named in the output."""
+        try:
+            packed = msgspec.json.encode(worker_frames.ReturnedValue(value))
+            refused = "" if len(packed) <= RESULT_LIMIT else f"{len(packed)} bytes, accepted: at most {RESULT_LIMIT}"
+        except (TypeError, ValueError, RecursionError) as e:
+            refused = f"a {type(value).__name__} that is no JSON: {e}"
+        if refused:
+            packed = msgspec.json.encode(worker_frames.ReturnedValue(refused=refused[:TEXT_LIMIT]))
+            if not isinstance(value, str):  # a text is in the output
+                self.log(f"what it returned is not kept: {refused}")
+        self._returned = packed
+
     def _write(self, data: bytes) -> None:
-        free = OUTPUT_LIMIT - len(self._output)
-        self._truncated |= len(data) > free
-        self._output += data[:free]
+        self._output.write(data)
 
     def _result(self, outcome: str, status: int | None, now: int) -> worker_frames.RunResult:
         return worker_frames.RunResult(
@@ -81,10 +98,13 @@ class Run:
             status=status,
             started=self._box.started + self._offset,
             ended=now + self._offset,
-            output=bytes(self._output),
+            output=self._output.kept(),
             cursor=self._cursor,
-            truncated=self._truncated,
+            truncated=self._output.is_truncated,
+            whole=self._output.whole(),
             stop_node=self._stop_node,
+            raised=self._raised,
+            returned=self._returned,
         )
 
 

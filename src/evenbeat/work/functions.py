@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import inspect
 import io
+import logging
 import os
 import stat
 import sys
@@ -11,13 +12,15 @@ import traceback
 import zlib
 from collections.abc import AsyncGenerator, Callable, Generator
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
-from evenbeat.model import Job, Outcome, State
+from evenbeat.model import NAME_LIMIT, Job, Outcome, State
 from evenbeat.work.context import Run, current
 
 TRACEBACK_LIMIT: Final = 16 << 10
 """Bytes of a traceback that are kept: the last ones, which say most."""
+_MOST_CLASSES: Final = 20
+"""Of one exception: its class and base classes whose names are reported."""
 
 
 class FunctionNotFound(Exception):
@@ -86,7 +89,12 @@ def _find(reference: str) -> UserFunction:
         raise FunctionNotFound(f"{reference}: {type(found).__name__} is not a function")
     if _is_generator(found):
         raise FunctionNotFound(f"{reference} is a generator: calling it runs nothing, so it cannot be a task")
-    return UserFunction(found, _first_parameter(found) == "run", _is_async(found))
+    return user_function(found)
+
+
+def user_function(function: Callable[..., object]) -> UserFunction:
+    """A function, and how to call it."""
+    return UserFunction(function, _first_parameter(function) == "run", _is_async(function))
 
 
 def _file(path: str) -> ModuleType:
@@ -141,7 +149,7 @@ class FunctionOutcome(NamedTuple):
 
 
 def outcome_of_return(run: Run, value: object, *, check: bool) -> FunctionOutcome:
-    """A returned text is output. A check may return a state, alone or with a text; for other tasks that is ignored.
+    """A returned text is output. A check may return a state, alone or with a text; what others return is kept.
 
     A returned coroutine or generator has not run: that is a failure.
     """
@@ -150,6 +158,8 @@ def outcome_of_return(run: Run, value: object, *, check: bool) -> FunctionOutcom
         return FunctionOutcome(Outcome.FAILED, State.UNKNOWN if check else 1)
     if isinstance(value, str):
         run.log(value)
+    if not check and value is not None:
+        run._keep_returned(value)
     if not check or value is None or isinstance(value, str):
         return FunctionOutcome(Outcome.SUCCEEDED, 0)
     state, text = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
@@ -169,7 +179,15 @@ def outcome_of_exception(run: Run, error: BaseException, *, check: bool) -> Func
         status = error.code if isinstance(error.code, int) else 1 if error.code else 0
         return FunctionOutcome(Outcome.FAILED if status else Outcome.SUCCEEDED, status)
     run.log(_traceback_text(error))
+    run._raised = exception_names(error)
     return FunctionOutcome(Outcome.FAILED, State.UNKNOWN if check else 1)
+
+
+def exception_names(error: BaseException) -> tuple[str, ...]:
+    """What `retry_on` may call an exception: the names of its class and its base classes, with and without module."""
+    classes = [of for of in type(error).__mro__ if of is not object][:_MOST_CLASSES]
+    names = (name for of in classes for name in (of.__qualname__, f"{of.__module__}.{of.__qualname__}"))
+    return tuple(dict.fromkeys(name for name in names if len(name) <= NAME_LIMIT))
 
 
 def _traceback_text(error: BaseException) -> str:
@@ -205,3 +223,21 @@ def capture_output() -> None:
     sys.stdout = sys.stderr = io.TextIOWrapper(
         _Output(), encoding="utf-8", errors="backslashreplace", write_through=True
     )
+
+
+class _LogHandler(logging.StreamHandler[TextIO]):
+    """Writes log records to where `print` goes at that moment."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def capture_logging() -> None:
+    """From now on, what a function logs, from INFO on, is output of its run. A module may configure logging itself."""
+    logging.lastResort = _LogHandler()
+    logging.getLogger().setLevel(logging.INFO)

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 
 from evenbeat.work.async_host import AsyncHost
-from evenbeat.work.functions import add_function_folder, capture_output
+from evenbeat.work.functions import add_function_folder, capture_logging, capture_output
 from evenbeat.work.host_environment import RefusingHost, enter_host_environment
 from evenbeat.work.node_socket import NodeConnection
 from evenbeat.work.sync_host import SyncHost
@@ -43,6 +43,7 @@ def main(descriptor: int, lifeline: int, kind: str) -> None:
         RefusingHost(connection, refusal).serve()
         os._exit(0)
     capture_output()
+    capture_logging()
     (AsyncHost if kind == "async" else SyncHost)(connection).serve()
     os._exit(0)
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from evenbeat.clock.system_clock import boot_time
-from evenbeat.model import Outcome
+from evenbeat.model import HOME_FOLDER, Outcome
 from evenbeat.wire.worker_frames import (
     HOST_ENVIRONMENT_VARIABLE,
     NODE_ENVIRONMENT,
@@ -54,7 +54,7 @@ def _apply(environment: HostEnvironment) -> None:
     os.environ.update(variables)
     if environment.cwd is not None:
         try:
-            os.chdir(environment.cwd)
+            os.chdir(environment.cwd if environment.cwd != HOME_FOLDER else os.path.expanduser(HOME_FOLDER))
         except OSError as e:
             raise CannotStart(f"the working directory {environment.cwd}: {(e.strerror or str(e)).lower()}") from None
     if environment.user is not None:

@@ -4,7 +4,7 @@ import os
 from typing import Final
 
 from evenbeat.wire import worker_frames
-from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, RunsFrame
+from evenbeat.wire.worker_frames import FrameToWorker
 
 _READ: Final = 256 << 10
 _MAX_UNSENT_BYTES: Final = 1 << 20
@@ -35,7 +35,7 @@ class NodeConnection:
     def has_too_much_unsent(self) -> bool:
         return len(self._unsent) > _MAX_UNSENT_BYTES
 
-    def receive(self) -> list[RunsFrame | ClockFrame | CancelFrame]:
+    def receive(self) -> list[FrameToWorker]:
         """The frames that have arrived, possibly none."""
         try:
             data = os.read(self.descriptor, _READ)
@@ -58,7 +58,7 @@ class NodeConnection:
         size = 0
         for result in results:
             part.append(result)
-            size += _RESULT_OVERHEAD + len(result.output) + len(result.cursor or b"")
+            size += _RESULT_OVERHEAD + len(result.output) + len(result.whole) + len(result.cursor or b"")
             if size > _MAX_UNSENT_BYTES:
                 self.send(worker_frames.ResultsFrame(part, held))
                 part, size = [], 0

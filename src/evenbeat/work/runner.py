@@ -19,12 +19,14 @@ from typing import Final
 
 from evenbeat.child_processes.process_table import kill_permitted
 from evenbeat.clock.system_clock import boot_time
-from evenbeat.core.guard import kill_after
-from evenbeat.model import SECOND, Outcome
+from evenbeat.core.timebox import kill_after
+from evenbeat.model import SECOND, Invalid, Outcome
 from evenbeat.wire.worker_frames import (
     CancelFrame,
     ClockFrame,
     OutOfResourcesFrame,
+    OutputFrame,
+    ReadOutputFrame,
     ReadyFrame,
     RunResult,
     RunsFrame,
@@ -46,6 +48,8 @@ faster to handle many of them one after the other."""
 _RESULTS_PER_FRAME: Final = 256
 _RESULT_DELAY: Final = 40_000
 """Results wait so long for others, unless they are as many as the remaining runs: every frame wakes the node."""
+_LONGEST_POLL: Final = 86_400.0
+"""Seconds: the kernel takes no more than 24 days, and a timebox may be longer."""
 _REAP_INTERVAL: Final = 2 * SECOND
 """Between two checks whether an adopted process has ended."""
 _PEEK: Final = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -101,6 +105,7 @@ class CommandRunner:
                 strays = self._strays.strays_of(child.process, self._spawner.marks(child.run))
                 child.signal(signal.SIGKILL)
                 kill_permitted(one.pid for one in strays)
+            self._spawner.cursors.close()
 
     def turn(self) -> None:
         """Wait for something to happen, then deal with it: messages, ends of children, timeboxes."""
@@ -152,7 +157,7 @@ class CommandRunner:
             self._reap_at,
             boot_time() + _UNWATCHED_POLL_INTERVAL if self._unwatched else sys.maxsize,
         )
-        return -1 if soonest == sys.maxsize else max(0, soonest - boot_time()) / 1_000_000
+        return -1 if soonest == sys.maxsize else min(max(0, soonest - boot_time()) / 1_000_000, _LONGEST_POLL)
 
     def _can_start(self) -> bool:
         return bool(self._waiting) and len(self._children) < self._max_children and not self._node_is_slow
@@ -171,6 +176,14 @@ class CommandRunner:
                     self._set_clock(offset, by)
                 case CancelFrame(tokens):
                     self._cancel(set(tokens))
+                case ReadOutputFrame(token, position):
+                    self._send_output(token, position)
+
+    def _send_output(self, token: int, position: int) -> None:
+        child = self._children.get(token)
+        start, data = (position, b"") if child is None else child.output_after(position)
+        self._connection.send(OutputFrame(token, position, start, data))
+        self._update_socket_events()
 
     def _set_clock(self, offset: int, by: int) -> None:
         self._offset = offset
@@ -201,8 +214,9 @@ class CommandRunner:
             self._add_result(RunResult(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
             return True
         try:
-            process, pipe = self._spawner.spawn(prepared)
+            process, pipe = self._spawner.spawn(prepared, now + self._offset)
         except CannotStart as e:
+            self._spawner.cursors.forget(run.token)
             self._add_unstarted(run, Outcome.BROKEN, str(e))
             return True
         except OutOfResources as e:
@@ -214,7 +228,7 @@ class CommandRunner:
             return True
         if self._resource_problem:
             self._report_resource_problem("")
-        self._children[run.token] = child = ChildProcess(run, process, pipe, now)
+        self._children[run.token] = child = ChildProcess(run, process, pipe, now, keep=prepared.job.output_keep)
         self._watch(child, pipe)
         if self._reap_at == sys.maxsize:
             self._reap_at = now + _REAP_INTERVAL
@@ -274,7 +288,19 @@ class CommandRunner:
         if child.strays:
             kill_strays(child.strays)
         del self._children[child.run.token]
+        self._take_cursor(result)
         self._add_result(result)
+
+    def _take_cursor(self, result: RunResult) -> None:
+        """The cursor that the command wrote goes with its result, however the run ended. One that cannot be kept is a
+        failure: the next run would begin where this one did.
+        """
+        try:
+            result.cursor = self._spawner.cursors.take(result.token)
+        except Invalid as e:
+            if result.outcome == Outcome.SUCCEEDED:
+                result.outcome = Outcome.FAILED
+            result.output = b"%b\n%b\n" % (result.output.rstrip(b"\n"), str(e).encode())
 
     def _report_lasting_starts(self, now: int) -> None:
         starts = []

@@ -17,14 +17,22 @@ import msgspec
 from msgspec import Struct
 
 from evenbeat.core.environment import for_checks, for_commands
-from evenbeat.model import COMMAND_LIMIT, SECOND, Invalid, Job
+from evenbeat.core.timebox import NO_TIMEBOX
+from evenbeat.model import COMMAND_LIMIT, HOME_FOLDER, SECOND, Invalid, Job, RunKind
 from evenbeat.wire.worker_frames import RunSpec
+from evenbeat.work.cursor_files import CursorFiles, cursor_text
 from evenbeat.work.libc import CStrings, PosixSpawn, c_strings, refuse_nul
 
 NOOP: Final = ("noop",)
 _SHELL: Final = ("/bin/sh", "-c")
 _NO_WORDS: Final = c_strings([])
-_RUN_VARIABLES: Final = (b"EVENBEAT_NAME", b"EVENBEAT_NOMINAL", b"EVENBEAT_ATTEMPT")
+_RUN_VARIABLES: Final = (
+    *(b"EVENBEAT_NAME", b"EVENBEAT_NOMINAL", b"EVENBEAT_ATTEMPT", b"EVENBEAT_KIND", b"EVENBEAT_TIMEBOX"),
+    *(b"EVENBEAT_CURSOR", b"EVENBEAT_TIMEBOX_ENDS", b"EVENBEAT_CURSOR_FILE"),
+)
+_KNOWN_BEFORE: Final = 6
+"""The first so many of them are known before a run starts."""
+_KINDS: Final = {int(kind): b"EVENBEAT_KIND=" + kind.word.encode() for kind in RunKind}
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 _ERROR_MESSAGES: Final = {
     errno.EACCES: "not executable",
@@ -55,8 +63,8 @@ class PreparedRun(Struct, gc=False):
     words: tuple[str, ...]
     argv: CStrings
     """The words as C strings."""
-    run_variables: tuple[bytes, bytes, bytes]
-    """The environment variables that describe this run."""
+    run_variables: tuple[bytes, ...]
+    """The environment variables that describe this run, but for those that are known only when it starts."""
 
 
 class _SharedEnvironment:
@@ -70,6 +78,21 @@ class _SharedEnvironment:
         self.block = c_strings([*_RUN_VARIABLES, *(b"%b=%b" % variable for variable in self.variables.items())])
 
 
+class _IsoTimes:
+    """Writes times in ISO 8601. Many of them are in the same second, and its text is half of the cost."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._text = b""
+
+    def text(self, instant: int) -> bytes:
+        second, microseconds = divmod(instant, SECOND)
+        if second != self._second:
+            self._text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode()
+            self._second = second
+        return b"%b.%06d+00:00" % (self._text, microseconds)
+
+
 class Spawner:
     """Starts children that get a part of the worker's environment (`core.environment`) and nothing else of it."""
 
@@ -80,8 +103,8 @@ class Spawner:
         self._of_checks = _SharedEnvironment(for_checks(passed))
         self._posix_spawn = PosixSpawn()
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
-        self._second = -1
-        self._second_text = b""
+        self._nominals, self._ends = _IsoTimes(), _IsoTimes()
+        self.cursors = CursorFiles()
 
     def prepare(self, run: RunSpec) -> PreparedRun:
         """Prepare a run; raise CannotStart if it can never be started."""
@@ -94,7 +117,13 @@ class Spawner:
         if not job.command:
             raise CannotStart("nothing to run: the task has no command")
         words = (*_SHELL, *job.command) if job.shell else job.command
-        run_variables = (*self.marks(run), b"EVENBEAT_ATTEMPT=%d" % run.attempt)
+        run_variables = (
+            *self.marks(run),
+            b"EVENBEAT_ATTEMPT=%d" % run.attempt,
+            _KINDS.get(run.kind, b"EVENBEAT_KIND="),
+            b"EVENBEAT_TIMEBOX=" if run.timebox >= NO_TIMEBOX else b"EVENBEAT_TIMEBOX=%.15g" % (run.timebox / SECOND),
+            b"EVENBEAT_CURSOR=" + cursor_text(run.cursor),
+        )
         try:
             refuse_nul(run_variables[0])
             return PreparedRun(run, job, words, c_strings(map(os.fsencode, words)), run_variables)
@@ -103,19 +132,41 @@ class Spawner:
 
     def marks(self, run: RunSpec) -> tuple[bytes, bytes]:
         """Entries in the environment of a run that no other run on this machine has at the same time."""
-        return b"EVENBEAT_NAME=" + run.name.encode(), b"EVENBEAT_NOMINAL=" + self._iso(run.nominal)
+        return b"EVENBEAT_NAME=" + run.name.encode(), b"EVENBEAT_NOMINAL=" + self._nominals.text(run.nominal)
 
-    def spawn(self, prepared: PreparedRun) -> tuple[int, int]:
-        """Start it: the process, leader of its own group, and the end of the pipe where its output arrives."""
+    def spawn(self, prepared: PreparedRun, now: int) -> tuple[int, int]:
+        """Start it: the process, leader of its own group, and the end of the pipe where its output arrives.
+
+        `now` is the node's clock.
+        """
         job = prepared.job
         try:
+            prepared.run_variables = prepared.run_variables[:_KNOWN_BEFORE] + self._known_at_start(prepared, now)
             own = self._private_environment(prepared) if job.env or job.user is not None else None
             if job.cwd is None:
                 return self._spawn(prepared, own)
-            with self._directory(job.cwd):
+            variables = self._shared(prepared).variables if own is None else own
+            with self._directory(job.cwd if job.cwd != HOME_FOLDER else _home_folder(variables)):
                 return self._spawn(prepared, own)
         except ValueError as e:
             raise CannotStart(f"{job.command[0]!r}: {e}") from None
+
+    def _known_at_start(self, prepared: PreparedRun, now: int) -> tuple[bytes, bytes]:
+        run, user = prepared.run, prepared.job.user
+        ends = b"" if run.timebox >= NO_TIMEBOX else self._ends.text(now + run.timebox)
+        file = self.cursors.path(run.token) if user is None else self._cursor_path_for(user, run.token)
+        return b"EVENBEAT_TIMEBOX_ENDS=" + ends, b"EVENBEAT_CURSOR_FILE=" + file
+
+    def _cursor_path_for(self, user: str, token: int) -> bytes:
+        import pwd  # noqa: PLC0415 - few workers need it
+
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            raise CannotStart(f"no such user: {user}") from None
+        if entry.pw_uid == os.geteuid():
+            return self.cursors.path(token)
+        return self.cursors.path_for(token, entry.pw_uid, entry.pw_gid) if os.geteuid() == 0 else b""
 
     def _private_environment(self, prepared: PreparedRun) -> dict[bytes, bytes]:
         job = prepared.job
@@ -156,21 +207,13 @@ class Spawner:
     def _start(self, prepared: PreparedRun, own: dict[bytes, bytes] | None, program: str, output: int) -> int:
         if own is None:
             block = self._shared(prepared).block
-            block[0], block[1], block[2] = prepared.run_variables
+            block[: len(_RUN_VARIABLES)] = [*prepared.run_variables]
         elif prepared.job.user is None:
             block = c_strings(b"%b=%b" % variable for variable in own.items())
         else:
             return _spawn_as(prepared.job.user, program, prepared.words, own, output)
         # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
         return self._posix_spawn.start(os.fsencode(program), prepared.argv, block, output)
-
-    def _iso(self, instant: int) -> bytes:
-        second, microseconds = divmod(instant, SECOND)
-        if second != self._second:
-            # Many runs are due in the same second, and this is half the cost of an environment.
-            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode()
-            self._second = second
-        return b"%b.%06d+00:00" % (self._second_text, microseconds)
 
     @contextmanager
     def _directory(self, path: str) -> Iterator[None]:
@@ -182,6 +225,10 @@ class Spawner:
             yield
         finally:
             os.fchdir(self._home)
+
+
+def _home_folder(variables: Mapping[bytes, bytes]) -> str:
+    return os.fsdecode(variables.get(b"HOME", b"")) or os.path.expanduser(HOME_FOLDER)
 
 
 def _found(program: str, path: str) -> str:

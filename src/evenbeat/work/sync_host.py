@@ -14,8 +14,11 @@ import msgspec
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import Invalid, Job, Outcome
 from evenbeat.wire.worker_frames import (
+    READ_NOW,
     CancelFrame,
     ClockFrame,
+    OutputFrame,
+    ReadOutputFrame,
     ReadyFrame,
     ResultsFrame,
     RunResult,
@@ -54,10 +57,13 @@ class SyncHost:
         self._running: Context | None = None
         self._token = -1
         self._ending: Outcome | None = None
+        self._is_listening = False
 
     def serve(self) -> None:
         """Work until the node has ended."""
         signal.signal(signal.SIGTERM, self._interrupt)
+        signal.signal(READ_NOW, self._interrupt)
+        signal.siginterrupt(READ_NOW, False)  # noqa: FBT003
         poll = select.poll()
         poll.register(self._connection.descriptor, select.POLLIN)
         with suppress(NodeGone):
@@ -83,6 +89,15 @@ class SyncHost:
         return run.wait(self._now)
 
     def _listen(self) -> None:
+        if self._is_listening:
+            return  # a signal has come meanwhile, and what it came for is read next
+        self._is_listening = True
+        try:
+            self._take_messages()
+        finally:
+            self._is_listening = False
+
+    def _take_messages(self) -> None:
         self._last_read = time.monotonic()
         for message in self._connection.receive():
             match message:
@@ -97,9 +112,13 @@ class SyncHost:
                     self._cancelled.update(tokens or (run.token for run in self._waiting))
                     if not tokens and self._running is not None:
                         self._cancelled.add(self._token)
+                case ReadOutputFrame(token, position):
+                    context = self._running if token == self._token else None
+                    start, data = (position, b"") if context is None else context._output.after(position)
+                    self._send(OutputFrame(token, position, start, data))
 
     def _interrupt(self, _number: int, _frame: object) -> None:
-        """The node signals that a run must end; we find out whether it is the current one."""
+        """The node signals that a run must end, or that it reads its output; we find out which run."""
         run = self._running
         if run is None or self._ending is not None:
             return
@@ -133,7 +152,7 @@ class SyncHost:
         if is_new:
             # The timebox begins after the import, and the node enforces it.
             self._send(StartedFrame([(run.token, now + self._offset)]))
-        context = Context(run, now, self._offset)
+        context = Context(run, now, self._offset, job.output_keep)
         ending = self._call(context, function, job, run)
         self._send(ResultsFrame([context._result(ending.outcome, ending.status, boot_time())]))
 
@@ -166,7 +185,7 @@ class SyncHost:
             ResultsFrame([RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace"))])
         )
 
-    def _send(self, message: ResultsFrame | StartedFrame | WrongHostFrame) -> None:
+    def _send(self, message: ResultsFrame | StartedFrame | WrongHostFrame | OutputFrame) -> None:
         self._connection.send(message)
         if self._connection.is_waiting_to_send:
             self._connection.finish()

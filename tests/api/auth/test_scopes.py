@@ -86,7 +86,7 @@ def test_no_route_tells_of_or_touches_what_is_outside(limited: ApiClient, api: A
     expected = refusals.get(SCOPE_POLICIES[route.method, route.path])
     if route.path in ("/v1/tasks", "/v1/runs") and route.method == "POST":
         expected = (403, 404)
-    if route.path.startswith("/v1/problems/"):
+    if route.path.startswith(("/v1/problems/", "/v1/downtimes/")):
         expected = (404,)
     assert answer.status_code in (expected or (200, 422))
     assert api.get("/v1/tasks/theirs").json()["paused"] is False
@@ -173,3 +173,37 @@ def test_the_token_carries_its_scope(tmp_path: Path) -> None:
         assert (refused.status_code, "limited to owner shop, label team=ops" in refused.text) == (403, True)
         (change,) = [change for change in server.admin.store.changes() if change.name == "token ci"]
         assert change.detail == "operate, limited to owner shop, label team=ops"
+
+
+def test_dependencies_tell_nothing_of_tasks_outside(limited: ApiClient, api: ApiClient) -> None:
+    keys = {"passive": True, "every": "1d"}  # it never runs
+    inside, outside = {**keys, "labels": {"team": "ops"}}, {**keys, "labels": {"team": "dev"}}
+    assert api.post("/v1/tasks?owner=bank", json={"name": "outer-check", **outside}).status_code == 201
+    assert api.post("/v1/tasks?owner=shop", json={"name": "inner-check", **inside}).status_code == 201
+    dependent = {"name": "outer-dependent", **outside, "depends": ["inner-check"]}
+    assert api.post("/v1/tasks?owner=bank", json=dependent).status_code == 201
+    answers = [
+        limited.post("/v1/tasks", json={"name": "inner-x", **inside, "depends": [name]})
+        for name in ("outer-check", "outer-chick")
+    ]
+    assert [answer.status_code for answer in answers] == [422, 422]
+    assert answers[0].json()["errors"] == [
+        {**error, "detail": error["detail"].replace("chick", "check")} for error in answers[1].json()["errors"]
+    ]
+    assert limited.post("/v1/tasks", json={"name": "inner-x", **inside, "depends": ["inner-check"]}).status_code == 201
+    selected = {"action": "delete", "filter": {"names": ["inner-check"]}}
+    for answer in (
+        limited.ask("DELETE", "/v1/tasks/inner-check"),
+        limited.ask("PATCH", "/v1/tasks/inner-check", json={"name": "other"}),
+        limited.post("/v1/actions", json=selected),
+        limited.post("/v1/actions", json={**selected, "dry_run": True}),
+    ):
+        assert answer.status_code == 409, answer.text
+        assert "tasks depend on it: 'inner-x' of" in answer.json()["detail"]
+        assert "and 1 more" in answer.json()["detail"]
+        assert "outer" not in answer.text
+    api.ask("PATCH", "/v1/tasks/inner-x", json={"depends": ["inner-check", "outer-check"]})
+    kept = limited.ask("PATCH", "/v1/tasks/inner-x", json={"grace": "5m"})
+    assert (kept.status_code, kept.json()["task"]["depends"]) == (200, ["inner-check", "outer-check"])
+    names = ["outer-check", "inner-check", "outer-dependent", "inner-x"]
+    assert api.post("/v1/actions", json={"action": "delete", "filter": {"names": names}}).json()["count"] == 4

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from typing import Any
 
 import httpx
@@ -150,6 +151,26 @@ def _knows_of(member: LiveScheduler, tasks: int) -> bool:
 
 def _minute(member: LiveScheduler, name: str) -> str:
     return str(member.get(f"/v1/tasks/{name}/history")["runs"][0]["started"])[:16]
+
+
+def test_what_a_run_writes_at_another_machine_is_read_at_any_node(cluster: LiveCluster, evenbeat: Evenbeat) -> None:
+    gate = cluster.folder / "written"
+    script = ["sh", "-c", 'echo one; until test -e "$0"; do sleep 0.02; done; echo two', str(gate)]
+    for name in cluster.tasks("writes", command=script):
+        gate.unlink(missing_ok=True)
+        path = f"/v1/tasks/{name}"
+        cluster.first.post(f"{path}/run", 202)
+
+        def read(wait: float = 0.5, **query: Any) -> Any:
+            return cluster.first.get(f"{path}/output/live", wait=wait, **query)  # noqa: B023
+
+        part: Any = eventually(lambda: found if (found := read())["text"] else None)
+        assert (part["text"], part["position"], part["ended"]) == ("one\n", 4, None)
+        assert evenbeat("logs", name, "--db", cluster.dsn).out == "one\n"
+        gate.touch()
+        last: Any = eventually(lambda: found if (found := read(run=part["run"], position=4))["ended"] else None)  # noqa: B023
+        assert (last["text"], last["outcome"]) == ("two\n", "succeeded")
+        assert cluster.second.client.get(f"{path}/output", params={"run": part["run"]}).text == "one\ntwo\n"
 
 
 def test_results_and_heartbeats_reach_the_node_that_has_the_check(cluster: LiveCluster) -> None:
@@ -335,3 +356,42 @@ def test_a_link_of_a_cluster_works_once_at_any_of_its_nodes(
             at_once.map(lambda page: httpx.post(f"{page}v1/session/link", json={"code": code}, timeout=60), pages * 2)
         )
     assert sorted(answer.status_code for answer in answers) == [200, 401, 401, 401]
+
+
+def test_a_run_is_stopped_through_either_node_wherever_its_worker_is(cluster: LiveCluster) -> None:
+    tasks = cluster.tasks("endless", command=["sleep", "600"], timebox="1h")
+    for name in tasks:
+        cluster.first.post(f"/v1/tasks/{name}/run", 202)
+    for name in tasks:
+        eventually(lambda name=name: cluster.first.get(f"/v1/tasks/{name}")["running_since"])  # type: ignore[misc]
+    filter_ = {"names": list(tasks)}
+    done = cluster.first.post("/v1/runs/stop", filter=filter_, reason="wrong database", wait=True)["stopped"]
+    assert {(run["task"], run["run"]["outcome"]) for run in done} == {(name, "cancelled") for name in tasks}
+    for member in (cluster.first, cluster.second):
+        for name in tasks:
+            (run, *_) = member.get(f"/v1/tasks/{name}/history", runs=True)["runs"]
+            assert (run["outcome"], run["output"]) == ("cancelled", "stopped by tests: wrong database")
+            assert "stopped" in {change["action"] for change in member.get(f"/v1/tasks/{name}/changes")["changes"]}
+
+
+def test_a_cursor_is_set_through_either_node_wherever_its_task_is(cluster: LiveCluster) -> None:
+    tasks = cluster.tasks("pages", command=["sh", "-c", 'echo "from $EVENBEAT_CURSOR"'])
+    for member in (cluster.first, cluster.second):
+        for name in tasks:
+            cursor = f"{name} by {member.node.page}"
+            assert member.ask("PUT", f"/v1/tasks/{name}/cursor", json={"cursor": cursor})["cursor"] == cursor
+            assert member.ask("POST", f"/v1/tasks/{name}/run?wait=true")["output"] == f"from {cursor}\n"
+    for member, name in product((cluster.first, cluster.second), tasks):
+        assert member.get(f"/v1/tasks/{name}/cursor")["cursor"]
+    for name in tasks:
+        assert cluster.second.ask("DELETE", f"/v1/tasks/{name}/cursor")["cursor"] is None
+        assert cluster.first.ask("POST", f"/v1/tasks/{name}/run?wait=true")["output"] == "from \n"
+
+
+def test_a_cursor_is_set_beside_the_nodes_by_the_one_that_has_its_task(
+    cluster: LiveCluster, evenbeat: Evenbeat
+) -> None:
+    tasks = cluster.tasks("pages beside", command=["sh", "-c", 'echo "from $EVENBEAT_CURSOR"'])
+    for name in tasks:
+        assert evenbeat("cursor", name, "--set", "here", "--db", cluster.dsn).code == 0
+        assert cluster.first.ask("POST", f"/v1/tasks/{name}/run?wait=true")["output"] == "from here\n"

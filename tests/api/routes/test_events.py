@@ -12,7 +12,7 @@ from waiting import PATIENCE
 
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.live.event_feed import FeedPosition, LiveFeed, parse_feed_position
-from evenbeat.api.routes import events
+from evenbeat.api.routes import streams
 from evenbeat.client.socket import NodeSocket
 from evenbeat.model import Instant, Job, Outcome, RunKind, Schedule, State, Task
 from evenbeat.node.answers.status import status_of
@@ -283,6 +283,7 @@ def test_a_run_is_told_in_the_words_of_history() -> None:
                 "next": "2027-01-15T08:05:00+00:00",
                 "newest": True,
                 "number": 7,
+                "retry": None,
             },
         )
 
@@ -432,7 +433,7 @@ def test_somebody_without_a_token_hears_nothing(over_http: Any) -> None:
 
 
 def test_there_are_only_so_many_connections(over_http: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MAX_STREAMS", 0)
+    monkeypatch.setattr(streams, "MAX_STREAMS", 0)
     status, headers, _, left = over_http()
     assert (status, headers["content-type"], headers["retry-after"]) == (503, "application/problem+json", "10")
     assert left == 0

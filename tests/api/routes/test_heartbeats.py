@@ -67,6 +67,45 @@ def test_a_heartbeat_needs_its_token_and_nothing_else(passive: ApiClient) -> Non
     assert passive.post(f"{url}/success", content=b"x" * (2 << 20), headers=nobody).status_code == 413
 
 
+def test_an_exit_status_says_how_it_ended(passive: ApiClient) -> None:
+    url = passive.post("/v1/tasks/nightly%2Fbackup/beat").json()["url"]
+    nobody = {"authorization": ""}
+
+    def shown() -> tuple[str, str]:
+        found = passive.get("/v1/tasks/nightly%2Fbackup").json()
+        return found["state"], found["output"]
+
+    for status, body, expected in (
+        ("0", b"412 files", ("ok", "412 files")),
+        ("3", b"", ("critical", "exit status 3")),
+        ("255", b"rsync: no route", ("critical", "exit status 255: rsync: no route")),
+        ("1", b"sending\nno space", ("critical", "exit status 1: no space\nsending\nno space")),
+        ("0", b"", ("ok", "")),
+    ):
+        assert passive.post(f"{url}/{status}", content=body, headers=nobody).text == "ok"
+        assert shown() == expected
+    assert passive.ask("HEAD", f"{url}/2", headers=nobody).status_code == 200
+    assert shown() == ("critical", "exit status 2")
+    for nonsense in ("256", "-1", "1.5", "²", "done", "0001"):
+        assert passive.get(f"{url}/{nonsense}").status_code == 404
+
+
+def test_a_line_of_the_log_is_in_the_history_and_changes_nothing(passive: ApiClient) -> None:
+    path = "/v1/tasks/nightly%2Fbackup"
+    url = passive.post(f"{path}/beat").json()["url"]
+    passive.post(f"{url}/fail", content=b"no space")
+    before = passive.get(path).json()
+    assert passive.post(f"{url}/log", content=b"cleaning up\n" + b"x" * 70_000).text == "ok"
+    after = passive.get(path).json()
+    assert after == before
+    newest, older = passive.get(f"{path}/history?limit=2").json()["runs"]
+    assert (newest["kind"], newest["state"], newest["output"][:12]) == ("log", None, "cleaning up\n")
+    assert (older["kind"], older["output"]) == ("told", "no space")
+    answer = passive.get(f"{path}/why").json()
+    assert any("the last result was submitted" in reason for reason in answer["reasons"])
+    assert any(": cleaning up" in reason for reason in answer["reasons"])
+
+
 def test_a_token_that_was_replaced_or_removed_is_nobodys(passive: ApiClient) -> None:
     path = "/v1/tasks/nightly%2Fbackup/beat"
     first, second = (passive.post(path).json()["url"] for _ in range(2))

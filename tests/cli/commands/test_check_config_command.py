@@ -45,7 +45,7 @@ def test_warnings_do_not_fail(evenbeat: Evenbeat) -> None:
     result = evenbeat("check-config", "good.toml", "crontab")
     assert result.code == 0
     lines = result.out.splitlines()
-    assert lines[0].startswith("crontab:1:8: MAILTO is not used")
+    assert lines[0].startswith("crontab:1:8: a run that fails is mailed")
     assert lines[1].startswith("crontab:2:1: '0' pins the minute")
     assert lines[2] == "3 tasks in 2 files, no problem"
 

@@ -11,7 +11,7 @@ def test_a_crontab_keeps_midnight_and_second_0(evenbeat: Evenbeat, tmp_path: Pat
     file.write_text("@daily rotate\n30 2 * * 1 report.sh\n")
     result = evenbeat("import", "crontab", str(file), "--zone", "Europe/Paris")
     assert result.code == 0
-    assert result.err == ""
+    assert result.err.startswith("carried over: 2 tasks\n")
     tasks = {task.name: task.schedule for task in parse_toml(result.out, "x").tasks}
     assert (tasks["rotate"].cron, tasks["rotate"].second, tasks["rotate"].zone) == ("0 0 * * *", 0, "Europe/Paris")
     assert tasks["report"].second == 0
@@ -32,7 +32,7 @@ def test_jenkins_jobs_keep_their_slots(evenbeat: Evenbeat, tmp_path: Path) -> No
     for line in ('hash = "jenkins"', 'days = "and"', "second = 0"):
         assert line in result.out
     assert "give each task its command" in result.err
-    assert "--zone Z takes them as another's" in result.err
+    assert "the zone of this machine; --zone Z takes others" in result.err
 
 
 def test_nagios_objects_in_several_files_belong_together(evenbeat: Evenbeat, tmp_path: Path) -> None:
@@ -41,8 +41,38 @@ def test_nagios_objects_in_several_files_belong_together(evenbeat: Evenbeat, tmp
     commands.write_text("define command {\ncommand_name ping\ncommand_line check_ping $HOSTADDRESS$\n}\n")
     result = evenbeat("import", "nagios", str(hosts), str(commands))
     assert parse_toml(result.out, "x").tasks[0].job.command == ("check_ping", "10.0.0.1")
-    assert "not imported: host.notes (1)" in result.err
-    assert "# " + result.err.splitlines()[0] in result.out
+    assert "notes of a host: it is for" in result.err
+    assert all(f"# {line}\n" in result.out for line in result.err.splitlines()[1:])
+
+
+def test_the_report_is_one_json_document(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    file = tmp_path / "crontab"
+    file.write_text("MAILTO=ana\nMAILFROM=bo@example.org\n@daily rotate\n")
+    report = evenbeat("import", "crontab", str(file), "--zone", "Europe/Paris", "--json").json
+    assert (report["tasks"], report["checks"]) == (1, 0)
+    assert parse_toml(report["toml"], "x").tasks[0].name == "rotate"
+    assert [(one["file"], one["line"], one["column"]) for one in report["warnings"]] == [(str(file), 1, 8)]
+    assert report["not_carried_over"] == [
+        {
+            "file": str(file),
+            "line": 2,
+            "column": 10,
+            "what": "MAILFROM=bo@example.org",
+            "why": "`sender` of a contact says from whom mails come",
+        }
+    ]
+
+
+@pytest.mark.parametrize(("variable", "zone"), [("Asia/Tokyo", "Asia/Tokyo"), (":Europe/Rome", "Europe/Rome")])
+def test_times_are_those_of_the_zone_of_this_machine(
+    evenbeat: Evenbeat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", variable)
+    file = tmp_path / "crontab"
+    file.write_text("@daily rotate\n")
+    result = evenbeat("import", "crontab", str(file))
+    assert parse_toml(result.out, "x").tasks[0].schedule.zone == zone
+    assert f"times without a zone are those of {zone}" in result.err
 
 
 @pytest.mark.parametrize(
@@ -68,12 +98,12 @@ def test_what_is_imported_passes_every_validation(evenbeat: Evenbeat, tmp_path: 
     assert evenbeat("apply", str(new), "--db", str(tmp_path / "a.db")).code == 0
 
 
-def test_two_crontabs_with_one_name_are_refused(evenbeat: Evenbeat, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).write_text("@daily rotate\n")
-    result = evenbeat("import", "crontab", str(tmp_path / "a"), str(tmp_path / "b"))
-    assert result.code == 2
-    assert "the name 'rotate' is taken by a task of" in result.err
+def test_names_of_two_crontabs_are_told_apart_by_the_names_of_the_files(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    for name in ("shop", "wiki"):
+        (tmp_path / name).write_text(f"@daily rotate {name}\n@weekly {name}-report\n# name: night\n@daily {name}.sh\n")
+    result = evenbeat("import", "crontab", str(tmp_path))
+    names = [task.name for task in parse_toml(result.out, "x").tasks]
+    assert names == ["shop/rotate", "shop-report", "shop/night", "wiki/rotate", "wiki-report", "wiki/night"]
 
 
 @pytest.mark.parametrize(

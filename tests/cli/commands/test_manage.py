@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from evenbeat.model import HOUR, RunKind
 from evenbeat.store.contract import COMPUTED_FILTER_STATES, FOREVER, NEVER, Batch, Claim, ProgressRecord, RunStart
 from evenbeat.store.contract import FILTER_STATES as STATES_OF_THE_STORE
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.testing.samples import a_claim, a_finish
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +83,7 @@ class TestAdd:
     @pytest.mark.parametrize(
         ("argv", "problem"),
         [
-            (["x", "--", "true"], "exactly one of every, cron, calendar, at; found none"),
+            (["x", "--", "true"], "exactly one of every, cron, calendar, at, after, after_failure; found none"),
             (["x", "--every", "5m"], "there is nothing to run"),
             (["x", "--every", "5m", "--period", "p", "--", "true"], "there is no period 'p'"),
             (["x", "--every", "5m", "--limit", "l", "--", "true"], "there is no limit 'l'"),
@@ -101,7 +103,21 @@ class TestAdd:
         assert "x" in found.err
 
     def test_every_option_is_a_key_of_files_and_every_simple_key_an_option(self) -> None:
-        special = {"command", "shell", "args", "kwargs", "env", "labels", "enabled", "passive"}
+        special = {
+            "command",
+            "shell",
+            "args",
+            "kwargs",
+            "env",
+            "labels",
+            "enabled",
+            "passive",
+            "depends",
+            "depends_any",
+            "after",
+            "after_failure",
+            "notify",
+        }
         assert {key for key, _, _ in KEY_OPTIONS} == set(TASK_KEYS) - special
 
 
@@ -194,11 +210,34 @@ class TestSelecting:
 
     def test_a_table_for_people(self, evenbeat: Evenbeat) -> None:
         heading, first, *_ = evenbeat("ls").out.splitlines()
-        assert re.split("  +", heading) == ["name", "state", "would run", "expected by", "last", "schedule"]
+        assert re.split("  +", heading) == ["name", "state", "would run", "expected by", "last", "schedule", "output"]
         name, state, due, by, *rest = re.split("  +", first)
         assert (name, state, rest) == ("db-1", "new", ["-", "every 5m"])
         assert due.startswith("in ")
         assert by.startswith("in ")
+
+    def test_the_last_column_is_what_the_last_run_said(self, evenbeat: Evenbeat, database: Path) -> None:
+        evenbeat("add", "a", "--check", "--every", "5m", "--", "true")
+        store = SqliteStore(database)
+        for name, output in (("a", "\nOK - 3 rows | rows=3\nmore"), ("web-1", "sent | received")):
+            entry = store.find(name)
+            assert entry is not None
+            store.record(Batch(claims=[a_claim(entry.number)])).result()
+            store.record(Batch(finishes=[a_finish(entry.number, output=output)])).result()
+        store.close()
+        said = [re.split("  +", line)[-1] for line in evenbeat("ls").out.splitlines()]
+        assert (said[0], said[1], said[3]) == ("output", "OK - 3 rows", "sent | received")
+
+    def test_the_last_column_of_a_failed_job_is_its_last_line(self, evenbeat: Evenbeat, database: Path) -> None:
+        evenbeat("add", "job", "--every", "5m", "--", "true")
+        store = SqliteStore(database)
+        entry = store.find("job")
+        assert entry is not None
+        store.record(Batch(claims=[a_claim(entry.number)])).result()
+        failed = a_finish(entry.number, output="begins\nno space left\n", outcome="failed")
+        store.record(Batch(finishes=[failed])).result()
+        store.close()
+        assert re.split("  +", evenbeat("ls", "job").out.splitlines()[1])[-1] == "no space left"
 
     def test_paused_tasks_are_disabled_until_resumed(self, evenbeat: Evenbeat) -> None:
         assert evenbeat("pause", "web-*", "--json").json["changed"] == ["web-1", "web-2"]
@@ -275,6 +314,36 @@ class TestWithoutNode:
     def test_history_is_empty(self, evenbeat: Evenbeat) -> None:
         assert evenbeat("history", "--json").json == {"runs": [], "skips": []}
         assert evenbeat("history", "x").out == "nothing yet\n"
+
+    def test_history_since_a_time_has_nothing_older(self, evenbeat: Evenbeat, database: Path) -> None:
+        store = SqliteStore(database)
+        entry = store.find("x")
+        assert entry is not None
+        now = Clock().now()
+        for i in reversed(range(30)):
+            claimed = now - (i + 1) * HOUR // 10
+            store.record(Batch(claims=[a_claim(entry.number, claimed, RunKind.FORCED)])).result()
+            store.record(Batch(finishes=[a_finish(entry.number, claimed)])).result()
+        store.close()
+        assert len(evenbeat("history", "x", "--json").json["runs"]) == 20
+        assert len(evenbeat("history", "x", "--since", "2h33m", "--json").json["runs"]) == 25
+        assert len(evenbeat("history", "x", "--since", "2h33m", "-n", "3", "--json").json["runs"]) == 3
+        found = evenbeat("history", "--since", "bah")
+        assert (found.code, found.err[:48]) == (2, "evenbeat history: --since: 'bah' is neither a du")
+
+    def test_a_list_of_nothing_says_what_may_have_been_meant(self, evenbeat: Evenbeat) -> None:
+        evenbeat("add", "http web01", "--every", "1m", "--", "true")
+        assert "no task matches 'htp*'; did you mean 'http*'?" in evenbeat("ls", "htp*").err
+        assert "no task matches 'http web1'; did you mean 'http web01'?" in evenbeat("ls", "http web1").err
+        assert "no task matches '*zzz*', 'qqq'\n" in evenbeat("ls", "*zzz*", "qqq").err
+        assert evenbeat("ls", "htp*").code == 1
+
+    def test_advice_can_be_typed_as_it_stands(self, evenbeat: Evenbeat) -> None:
+        evenbeat("add", "it's web01", "--every", "1m", "--", "true")
+        evenbeat("pause", "it's web01")
+        (advice,) = [line for line in evenbeat("why", "it's web01").out.splitlines() if "resume" in line]
+        command = advice.split("`")[1]
+        assert shlex.split(command) == ["evenbeat", "resume", "it's web01"]
 
     def test_a_list_says_that_nothing_runs(self, evenbeat: Evenbeat) -> None:
         found = evenbeat("ls")

@@ -8,8 +8,9 @@ from problem_seeds import seed_problem
 
 from conftest import Evenbeat
 from evenbeat.model import Cause, State
+from evenbeat.store.contract import Batch
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.testing.samples import T0, a_task
+from evenbeat.testing.samples import T0, a_hold, a_task
 
 
 @pytest.fixture
@@ -95,8 +96,26 @@ def test_one_problem_is_shown_with_its_times_and_notes(evenbeat: Evenbeat, datab
     assert "commented: two lines\n    of words" in result.out
     document = evenbeat("problems", "--id", number, "--json", "--db", database).json
     assert [note["action"] for note in document.pop("notes")] == ["acknowledged", "commented"]
+    # It opened in the future, by the clock of the test.
+    assert [entry["kind"] for entry in document.pop("timeline")] == ["acknowledged", "commented", "opened"]
     assert document == one(evenbeat, database, "web")
     assert document["acknowledged"]["sticky"] is True
+
+
+def test_a_problem_that_is_held_says_why_nobody_is_notified(evenbeat: Evenbeat, database: str) -> None:
+    number = one(evenbeat, database, "web")["id"]
+    store = SqliteStore(Path(database))
+    found = store.find_problem(number)
+    assert found is not None
+    store.record(Batch(holds=[a_hold(found.number, "downtime", T0 + 60_000_000)])).result()
+    store.close()
+    web, db = one(evenbeat, database, "web"), one(evenbeat, database, "db")
+    assert (web["hold"], web["held_since"]) == ("downtime", "2027-01-15T08:01:00+00:00")
+    assert "hold" not in db
+    words = "nobody is notified of it since Fri 2027-01-15 08:01:00+00:00: downtime"
+    assert f"\n  {words}\n" in evenbeat("problems", "--id", str(number), "--db", database).out
+    assert "nobody is notified" not in evenbeat("problems", "--id", str(db["id"]), "--db", database).out
+    assert any(words in reason for reason in evenbeat("why", "web", "--json", "--db", database).json["reasons"])
 
 
 def test_ack_and_withdraw_say_what_they_did(evenbeat: Evenbeat, database: str) -> None:

@@ -102,6 +102,7 @@ class TestWithANode:
         client.close()
         assert taken is not None
         assert taken.task == "backup"
+        assert "no node serves the API here" in evenbeat("heartbeat", "backup", "--test").err
         assert evenbeat("heartbeat", "backup", "--drop", "--json").json == {"task": "backup", "token": None}
         assert evenbeat("heartbeat", "backup", "--drop").code == 2
 

@@ -32,7 +32,7 @@ def test_too_few_slots_make_runs_late_and_nothing_is_lost_silently(evenbeat: Eve
 def test_people_see_runs_load_lateness_and_skips(evenbeat: Evenbeat) -> None:
     out = evenbeat("simulate", EXAMPLE, *FROM, "--for", "2h").out
     assert "runs of 7 tasks in 2h" in out
-    assert "peak/mean" in out
+    assert "mean 0.10, peak 1" in out
     assert "lateness: p50" in out
 
 

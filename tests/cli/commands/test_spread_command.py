@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ FROM = ("--from", "2026-11-16T00:00")
 def test_a_hundred_thousand_tasks_are_spread_to_within_one_percent(evenbeat: Evenbeat) -> None:
     found = evenbeat("spread", "--tasks", "100000", "--every", MIX, "--strategy", "all", "--json").json["strategies"]
     assert list(found) == STRATEGIES
-    assert all(list(numbers) == ["mean", "peak", "min", "peak_to_mean"] for numbers in found.values())
+    assert all(list(numbers) == ["mean", "peak", "min", "peak_to_mean", "least_peak"] for numbers in found.values())
     assert found["even"]["peak_to_mean"] <= 1.01
     assert all(found[other]["peak_to_mean"] > found["even"]["peak_to_mean"] for other in STRATEGIES[1:])
 
@@ -71,6 +72,22 @@ def test_a_plot_is_a_picture(evenbeat: Evenbeat, tmp_path: Path) -> None:
     assert result.code == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert list(result.json["strategies"]) == STRATEGIES
+
+
+def test_of_a_few_tasks_the_peak_stands_beside_the_smallest_possible_one(evenbeat: Evenbeat) -> None:
+    shown = evenbeat("spread", "--tasks", "6", "--every", "1m", "--strategy", "all").out
+    heading, *rows = (re.split("  +", line) for line in shown.splitlines()[2:])
+    assert heading[:4] == ["strategy", "mean", "peak", "smallest possible peak"]
+    assert "peak/mean" not in shown
+    found = {row[0]: row[1:4] for row in rows}
+    assert found["even"] == ["0.10", "1.00", "1.00"]
+    assert found["aligned"] == ["0.10", "6.00", "1.00"]
+
+
+def test_nothing_can_be_evener_than_the_smallest_possible_peak(evenbeat: Evenbeat) -> None:
+    many = evenbeat("spread", "--tasks", "500", "--every", MIX, "--strategy", "all", "--json").json["strategies"]
+    assert many["even"]["peak"] == many["even"]["least_peak"]
+    assert all(numbers["peak"] >= numbers["least_peak"] for numbers in many.values())
 
 
 def test_people_see_a_line_per_strategy_with_a_curve(evenbeat: Evenbeat) -> None:

@@ -111,6 +111,39 @@ def test_a_forced_run_is_waited_for_and_its_output_shown(up: Up, evenbeat: Evenb
     assert (newest["kind"], newest["outcome"], newest["status"]) == ("forced", "failed", 1)
 
 
+def test_a_run_is_followed_to_its_end_and_read_afterwards(up: Up, evenbeat: Evenbeat, database: Path) -> None:
+    up()
+    gate = database.with_name("gate")
+    evenbeat(
+        "add",
+        "x",
+        "--every",
+        "1h",
+        "--shell",
+        "--",
+        f"echo one; until test -e {gate}; do sleep 0.02; done; echo two; exit 3",
+    )
+    assert evenbeat("logs", "x").code == 1
+    command = [sys.executable, "-m", "evenbeat", "run", "x", "--follow"]
+    following = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert following.stdout is not None
+    assert following.stdout.readline() == "one\n"
+    assert evenbeat("logs", "x").out == "one\n", "it is still under way"
+    second = subprocess.Popen([sys.executable, "-m", "evenbeat", "logs", "x", "-f"], stdout=subprocess.PIPE, text=True)
+    assert second.stdout is not None
+    assert second.stdout.readline() == "one\n"
+    gate.touch()
+    out, err = following.communicate(timeout=PATIENCE)
+    assert (following.returncode, out, err.splitlines()[-1]) == (1, "two\n", "x failed with status 3")
+    assert second.communicate(timeout=PATIENCE)[0] == "two\n"
+    assert evenbeat("logs", "x").out == "one\ntwo\n"
+    found = evenbeat("logs", "x", "--json").json
+    assert (found["output"], found["outcome"], found["status"]) == ("one\ntwo\n", "failed", 3)
+    assert evenbeat("logs", "x", "--run", found["started"]).out == "one\ntwo\n"
+    assert "`evenbeat history` lists the runs" in evenbeat("logs", "x", "--run", "2001-01-01").err
+    assert "follows one task, found 2" in evenbeat("run", "x", "x", "--follow").err
+
+
 def test_whoever_waits_for_a_forced_run_does_not_get_the_one_before_it(
     up: Up, evenbeat: Evenbeat, database: Path
 ) -> None:
@@ -202,10 +235,10 @@ def test_whoever_waits_for_a_run_of_a_node_that_stops_is_told(up: Up, evenbeat: 
     assert node.stderr is not None
     assert any("action=stopping" in line for line in iter(node.stderr.readline, ""))  # two signals at once are one
     summary = stopped(node, signal.SIGINT)
-    assert summary["outcomes"] == {"cancelled": 1}
+    assert summary["outcomes"] == {"interrupted": 1}
     out, _ = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 1
-    assert "cancelled" in out
+    assert "interrupted" in out
 
 
 def test_a_stop_waits_for_runs_and_a_second_signal_does_not(up: Up, evenbeat: Evenbeat) -> None:
@@ -218,9 +251,9 @@ def test_a_stop_waits_for_runs_and_a_second_signal_does_not(up: Up, evenbeat: Ev
     lines = iter(node.stderr.readline, "")
     assert any("action=waiting" in line and "waiting for long; Ctrl-C again stops at once" in line for line in lines)
     summary = stopped(node, signal.SIGINT)
-    assert summary["outcomes"] == {"cancelled": 1}
+    assert summary["outcomes"] == {"interrupted": 1}
     assert summary["reason"] == "SIGINT"
-    assert evenbeat("history", "--failed", "--json").json["runs"][0]["outcome"] == "cancelled"
+    assert evenbeat("history", "--failed", "--json").json["runs"][0]["outcome"] == "interrupted"
 
 
 def test_what_was_missed_while_no_node_lived_is_told(up: Up, evenbeat: Evenbeat) -> None:
@@ -272,3 +305,17 @@ def test_bad_options_start_nothing(evenbeat: Evenbeat, argv: list[str], problem:
     found = evenbeat("up", *argv)
     assert found.code == 2
     assert problem in found.err
+
+
+def test_a_run_that_was_to_be_stopped_is_not_made_again_after_kill_9(up: Up, evenbeat: Evenbeat) -> None:
+    node = up()
+    evenbeat("add", "stubborn", "--every", "1d", "--shell", "--", "trap '' TERM; while :; do sleep 0.1; done")
+    evenbeat("run", "stubborn")
+    eventually(lambda: evenbeat("ls", "stubborn", "--json").json["tasks"][0]["running_since"])
+    assert evenbeat("stop", "stubborn", "--reason", "wrong database").out == "stubborn: its run ends now\n"
+    node.kill()
+    node.wait()
+    up()
+    (run,) = eventually(lambda: evenbeat("history", "stubborn", "--json").json["runs"])
+    assert (run["outcome"], "wrong database" in run["output"]) == ("cancelled", True)
+    assert evenbeat("ls", "stubborn", "--json").json["tasks"][0]["running_since"] is None

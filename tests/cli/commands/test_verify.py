@@ -7,10 +7,20 @@ from evenbeat.core.run_lease import RunFate
 from evenbeat.model import State
 from evenbeat.sim import cluster_model as cluster
 from evenbeat.sim import verify as verifier
+from evenbeat.sim.alert_explore import ALERT_SENTENCES
+from evenbeat.sim.alert_model import AlertShape
+from evenbeat.sim.chain_explore import CHAIN_SENTENCES, CHAIN_WORLDS
 from evenbeat.sim.cluster_limits import LimitShape
+from evenbeat.sim.dependency_explore import DEPENDENCY_SENTENCES, DependencyShape
+from evenbeat.sim.hold_explore import HOLD_SENTENCES
+from evenbeat.sim.hold_model import HoldShape
+from evenbeat.sim.network_explore import NETWORK_SENTENCES
+from evenbeat.sim.network_model import NetworkShape
 from evenbeat.sim.problem_explore import PROBLEM_SENTENCES
 from evenbeat.sim.problem_model import ProblemShape
 from evenbeat.sim.properties import WORLD_SENTENCES
+from evenbeat.sim.retry_explore import RETRY_SENTENCES
+from evenbeat.sim.retry_model import RetryShape
 from evenbeat.sim.state import WorldShape
 
 SMALL = (WorldShape("one task", 1, (1,), ()), WorldShape("two tasks, one slot", 2, (1,), ()))
@@ -19,7 +29,14 @@ CLUSTERS = (
     cluster.ClusterShape("a cluster", workers=1, claims=1, tries=1, deaths=0, steady=True),
 )
 PROBLEMS = (ProblemShape("problems of a check", checks=1, states=(State.OK, State.CRITICAL), edits=False),)
-ALL_SENTENCES = WORLD_SENTENCES | PROBLEM_SENTENCES | cluster.CLUSTER_SENTENCES
+DEPENDENCIES = (DependencyShape("two tasks", 2),)
+HOLDS = (HoldShape("a check and its parent", runs=False),)
+ALERTS = (AlertShape("a channel", repeats=False),)
+RETRIES = (RetryShape("a task that tries again", (1,)),)
+CHAINS = CHAIN_WORLDS[:1]
+NETWORKS = (NetworkShape("a network", 1),)
+_OF_PROBLEMS = PROBLEM_SENTENCES | DEPENDENCY_SENTENCES | HOLD_SENTENCES | ALERT_SENTENCES | NETWORK_SENTENCES
+ALL_SENTENCES = WORLD_SENTENCES | RETRY_SENTENCES | CHAIN_SENTENCES | _OF_PROBLEMS | cluster.CLUSTER_SENTENCES
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +44,13 @@ def small_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenbeat.cli.commands import verify
 
     monkeypatch.setattr(verify, "WORLDS", SMALL)
+    monkeypatch.setattr(verify, "RETRY_WORLDS", RETRIES)
+    monkeypatch.setattr(verify, "CHAIN_WORLDS", CHAINS)
     monkeypatch.setattr(verify, "PROBLEM_WORLDS", PROBLEMS)
+    monkeypatch.setattr(verify, "DEPENDENCY_WORLDS", DEPENDENCIES)
+    monkeypatch.setattr(verify, "HOLD_WORLDS", HOLDS)
+    monkeypatch.setattr(verify, "ALERT_WORLDS", ALERTS)
+    monkeypatch.setattr(verify, "NETWORK_WORLDS", NETWORKS)
     monkeypatch.setattr(verify, "CLUSTERS", CLUSTERS)
 
 
@@ -43,7 +66,8 @@ def test_json_has_the_promised_keys_and_everything_holds(evenbeat: Evenbeat) -> 
     assert result.json["properties"] == dict.fromkeys(ALL_SENTENCES, "holds")
     assert {str(n) for n in range(1, 15)} < set(result.json["properties"])
     assert [world["name"] for world in result.json["worlds"]] == [
-        shape.name for shape in (*SMALL, *PROBLEMS, *CLUSTERS)
+        shape.name
+        for shape in (*SMALL, *RETRIES, *CHAINS, *PROBLEMS, *DEPENDENCIES, *HOLDS, *ALERTS, *NETWORKS, *CLUSTERS)
     ]
     for count in ("states", "transitions"):
         assert result.json[count] == sum(world[count] for world in result.json["worlds"])

@@ -22,6 +22,9 @@ mail: @daily
 """
 
 
+WORKSPACES = "jobs ran in workspaces of their own; a task runs in the folder of the node, unless it has a `cwd`"
+
+
 def job(spec: str, rest: str = "", builders: str = "") -> str:
     return (
         "<?xml version='1.1' encoding='UTF-8'?>\n<project>"
@@ -86,7 +89,7 @@ def test_a_job_is_named_by_its_folders_and_its_shell_step_is_the_command() -> No
     assert task.schedule.zone == "Europe/London"
     assert task.job == Job(command=("/bin/sh", "-xe", "-c", "make && make install\necho done"))
     assert task.enabled
-    assert warned == []
+    assert warned == [WORKSPACES]
 
 
 def test_a_disabled_job_stays_disabled() -> None:
@@ -94,22 +97,23 @@ def test_a_disabled_job_stays_disabled() -> None:
     assert not config.tasks[0].enabled
 
 
-@pytest.mark.parametrize(
-    "builders", ["", shell("a") + shell("b"), "<hudson.tasks.Maven><targets>x</targets></hudson.tasks.Maven>"]
-)
-def test_other_steps_are_told_and_leave_the_command_open(builders: str) -> None:
+@pytest.mark.parametrize("builders", ["", "<hudson.tasks.Maven><targets>x</targets></hudson.tasks.Maven>"])
+def test_other_steps_are_named_and_leave_the_command_open(builders: str) -> None:
     config, warned = imported(job("H 3 * * *", builders=builders))
     assert config.tasks[0].job == Job(command=("noop",))
-    assert "only a single shell step becomes the command" in warned[0]
+    assert not config.tasks[0].enabled
+    assert "only shell steps become commands, found: " in warned[0]
 
 
-def test_other_triggers_are_told() -> None:
+def test_other_triggers_are_named() -> None:
     rest = "<x><hudson.triggers.SCMTrigger><spec>H * * * *</spec></hudson.triggers.SCMTrigger></x>"
-    _, warned = imported(job("H 3 * * *", rest, shell("x")))
-    assert warned == ["folder/name: hudson.triggers.SCMTrigger is not imported, only timers are"]
-    config, warned = imported("<project/>")
-    assert config.tasks == ()
-    assert warned == ["folder/name: no timer, so nothing to import"]
+    found = import_jenkins([(job("H 3 * * *", rest, shell("x")), "jobs/a/config.xml")])
+    assert [str(one) for one in found.omissions] == ["jobs/a/config.xml:2:196: x: evenbeat has nothing like it"]
+    found = import_jenkins([("<project/>", "jobs/a/config.xml")])
+    assert not found.document["tasks"]
+    assert [str(one) for one in found.omissions] == [
+        "jobs/a/config.xml:1:1: a (project): neither a timer nor a job here starts it"
+    ]
 
 
 def test_a_pipeline_keeps_its_timer_among_its_properties() -> None:
@@ -125,7 +129,7 @@ BOMB = '<!DOCTYPE a [<!ENTITY b "bbbbbbbb"><!ENTITY c "&b;&b;&b;">]><project>&c;
     ("text", "message"),
     [
         (BOMB, "list:1:1: <!DOCTYPE is not accepted in a config.xml"),
-        ("<?xml version='1.1'?>\n<!doctype x>\n<a/>", "list:2:1: <!doctype is not accepted"),
+        ("<?xml version='1.1'?>\n<!doctype x>\n<a/>", "list:2:1: not XML: syntax error"),
         ("<project><a></project>", "list:1:15: not XML: mismatched tag"),
         ("<?xml version='1.1'?>\n<project>&b;</project>", "list:2:10: not XML: undefined entity"),
         ("x: H 25 * * *\n", "list:1:6: x: 25 is out of range"),

@@ -3,6 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenbeat.load.config import BadFileError, Config
+from evenbeat.load.cross_check import validate_configs
 from evenbeat.load.importers.nagios import import_nagios
 from evenbeat.load.toml import parse_toml
 from evenbeat.load.write_toml import write_document
@@ -55,6 +56,7 @@ define command {
     command_line $USER1$/check_http -H '$HOSTADDRESS$' $ARG1$ $ARG2$
 }
 """
+UNUSED = "0.cfg:40:8: command 'http': nothing that is carried over runs it"
 SERVICE = """
 define service {
     service_description HTTP
@@ -70,7 +72,7 @@ define service {
 def imported(*texts: str, zone_name: str = "UTC") -> tuple[dict[str, Task], list[str], Config]:
     found = import_nagios([(text, f"{i}.cfg") for i, text in enumerate(texts)], zone_name)
     config = parse_toml(write_document(found.document), "x.toml")
-    return {task.name: task for task in config.tasks}, [str(w) for w in found.warnings], config
+    return {task.name: task for task in config.tasks}, [*map(str, found.omissions), *map(str, found.warnings)], config
 
 
 def test_hosts_become_checks_with_what_they_inherit() -> None:
@@ -80,10 +82,12 @@ def test_hosts_become_checks_with_what_they_inherit() -> None:
     assert tasks["web2"].schedule.every == 5 * MINUTE
     assert (tasks["web2"].retry, tasks["web2"].attempts) == (MINUTE, 10)
     assert tasks["web2"].job.command == ("/usr/lib/nagios/plugins/check_ping", "-H", "10.0.0.2", "-w", "3000.0,80%")
-    assert tasks["web2"].labels == {"host": "web2"}
+    groups = {"hostgroup:everything": "yes", "hostgroup:web": "yes"}
+    assert tasks["web2"].labels == {"host": "web2", "address": "10.0.0.2", "port": "8081", **groups}
+    assert tasks["db"].labels == {"host": "db", "alias": "The database", "hostgroup:everything": "yes"}
     assert tasks["db"].schedule.every == MINUTE
     assert tasks["db"].job.command[2] == "db"
-    assert warned == []
+    assert warned == [UNUSED]
 
 
 def test_a_service_of_many_hosts_is_one_table() -> None:
@@ -129,7 +133,7 @@ def test_what_is_defined_twice_is_imported_once_and_told() -> None:
     tasks, warned, _ = imported(HOSTS, SERVICE % "hostgroup_name web", SERVICE.replace("2", "7", 1) % "host_name *")
     assert tasks["web1/HTTP"].schedule.every == 2 * MINUTE
     assert tasks["db/HTTP"].schedule.every == 7 * MINUTE
-    assert "0.cfg: 'web1/HTTP' is defined twice: the first is imported" in warned
+    assert "2.cfg:2:8: 'web1/HTTP': it is defined twice: the first one is carried over" in warned
 
 
 def test_a_command_with_signs_for_the_shell_goes_to_the_shell() -> None:
@@ -142,7 +146,7 @@ def test_a_command_with_signs_for_the_shell_goes_to_the_shell() -> None:
 def test_the_unit_of_intervals_can_be_set() -> None:
     tasks, warned, _ = imported("interval_length=1\nenable_notifications=1\n", HOSTS)
     assert tasks["db"].schedule.every == SECOND
-    assert warned == ["0.cfg: settings not imported: enable_notifications"]
+    assert warned[0] == "0.cfg:2:1: the setting enable_notifications: it is about the program Nagios itself"
 
 
 def test_a_passive_service_is_expected_within_its_freshness() -> None:
@@ -156,8 +160,6 @@ def test_a_passive_service_is_expected_within_its_freshness() -> None:
 @pytest.mark.parametrize(
     ("who", "message"),
     [
-        ("host_name db\nactive_checks_enabled 0", "is passive and has no freshness_threshold: not imported"),
-        ("host_name db\ncheck_interval 0", "has no check_interval above 0, so it is never due: not imported"),
         ("host_name nobody", "no host 'nobody' is defined"),
         ("hostgroup_name none", "no hostgroup 'none' is defined"),
     ],
@@ -174,6 +176,8 @@ def test_what_cannot_be_imported_is_told(who: str, message: str) -> None:
         ("check_command nope", "the command 'nope' is not defined in these files"),
         ("check_command http!$USER9$", "nothing is known of $USER9$"),
         ("check_period night", "there is no period 'night' here"),
+        ("check_interval 0", "it has no check_interval above 0, so it is never due"),
+        ("active_checks_enabled 0\npassive_checks_enabled 0", "neither active nor passive checks are enabled"),
     ],
 )
 def test_a_check_that_would_not_do_what_it_did_is_written_disabled(who: str, message: str) -> None:
@@ -183,11 +187,103 @@ def test_a_check_that_would_not_do_what_it_did_is_written_disabled(who: str, mes
 
 
 def test_directives_and_objects_without_a_meaning_here_are_counted() -> None:
-    _, warned, _ = imported(HOSTS, SERVICE % "host_name db\ncontact_groups admins\nnotes x", "define contact {\n}\n")
-    assert warned[-2:] == [
-        "0.cfg: not imported: 1 x define contact",
-        "0.cfg: not imported: service.contact_groups (1), service.notes (1)",
+    again = (SERVICE % "host_name web1\nnotes y").replace("HTTP", "SQL")
+    extra = "define hostextinfo {\n}\n"
+    _, warned, _ = imported(HOSTS, SERVICE % "host_name db\nstalking_options o\nnotes x", extra, again)
+    assert warned == [
+        "1.cfg:9:1: stalking_options of a service: keep every result and its performance data: evenbeat always does",
+        "1.cfg:10:1: notes of a service (2 times, here first): it is for the pages of Nagios only",
+        "2.cfg:1:8: define hostextinfo: it is for the pages of Nagios only",
     ]
+
+
+PLAIN = "define host {{\n use generic\n host_name {}\n {}\n}}\n"
+SERVICES = (SERVICE % "host_name db, web1, web2") + (SERVICE % "host_name db").replace("HTTP", "SQL")
+
+
+def depends(tasks: dict[str, Task]) -> dict[str, tuple[tuple[str, ...], tuple[str, ...], str]]:
+    return {
+        name: (task.depends, task.depends_any, task.when_unreachable.value)
+        for name, task in tasks.items()
+        if task.depends or task.depends_any
+    }
+
+
+class TestDependencies:
+    def test_a_host_depends_on_its_parent_and_on_one_of_several(self) -> None:
+        more = PLAIN.format("gw1", "") + PLAIN.format("gw2", "parents gw1") + PLAIN.format("far", "parents gw1,gw2")
+        tasks, warned, _ = imported(HOSTS + more)
+        assert depends(tasks) == {"gw2": (("gw1",), (), "run"), "far": ((), ("gw1", "gw2"), "run")}
+        assert warned == [UNUSED]
+
+    def test_services_depend_on_the_check_of_their_host(self) -> None:
+        document = import_nagios([(HOSTS + SERVICE % "hostgroup_name web", "x.cfg")]).document
+        assert document["checks"]["{host}/HTTP"]["depends"] == ["{host}"]
+        tasks, _, _ = imported(HOSTS, SERVICES)
+        assert depends(tasks)["web1/HTTP"] == (("web1",), (), "run")
+        without = HOSTS.replace("check_command      alive", "")
+        assert depends(imported(without, SERVICES)[0]) == {}
+
+    def test_objects_say_what_else_depends_on_what(self) -> None:
+        text = """
+        define servicedependency {
+            host_name                     db
+            service_description           SQL
+            dependent_host_name           web1,web2
+            dependent_service_description HTTP
+            execution_failure_criteria    u,c
+        }
+        define servicedependency {
+            host_name                     db
+            service_description           SQL
+            dependent_service_description HTTP
+            notification_failure_criteria c
+        }
+        define hostdependency {
+            host_name                     db
+            dependent_hostgroup_name      web
+            notification_failure_criteria d,u
+        }
+        """
+        tasks, warned, _ = imported(HOSTS, SERVICES, text)
+        assert depends(tasks) == {
+            "web1": (("db",), (), "run"),
+            "web2": (("db",), (), "run"),
+            "web1/HTTP": (("db/SQL", "web1"), (), "skip"),
+            "web2/HTTP": (("db/SQL", "web2"), (), "skip"),
+            "db/HTTP": (("db/SQL", "db"), (), "run"),
+            "db/SQL": (("db",), (), "run"),
+        }
+        assert warned == []
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("host_name db\ndependent_host_name nobody\nexecution_failure_criteria d", "no host 'nobody' is defined"),
+            (
+                "host_name db\ndependent_host_name web1\nexecution_failure_criteria o",
+                "failure criteria o of a hostdependency: what counts",
+            ),
+            (
+                "host_name db\ndependent_host_name web1\nexecution_failure_criteria d\ndependency_period work",
+                "dependency_period of a hostdependency: a dependency counts at any time",
+            ),
+            (
+                "host_name web1\ndependent_host_name db\nexecution_failure_criteria d\n}\n"
+                "define hostdependency {\nhost_name db\ndependent_host_name web1\nexecution_failure_criteria d",
+                "'web1' depends on 'db': they depend on each other in a circle",
+            ),
+        ],
+    )
+    def test_what_does_not_map_is_told(self, text: str, message: str) -> None:
+        _, warned, _ = imported(HOSTS, f"define hostdependency {{\n{text}\n}}\n")
+        assert any(message in warning for warning in warned), warned
+
+    def test_a_parent_without_a_check_is_told(self) -> None:
+        lone = "define host {\n host_name gw\n}\n" + PLAIN.format("far", "parents gw")
+        tasks, warned, _ = imported(HOSTS, lone)
+        assert depends(tasks) == {}
+        assert any("'far' depends on 'gw': no such check is carried over" in w for w in warned)
 
 
 PERIOD = """
@@ -225,7 +321,7 @@ def test_the_hours_of_a_date_replace_those_of_its_weekday(time: str, inside: boo
     _, warned, config = imported(HOSTS, PERIOD, zone_name="Europe/Paris")
     periods = compile_periods(config.periods)
     assert periods["work"].contains(parse_instant(time, zone("Europe/Paris"))) is inside
-    assert any("period 'never' is never open in Nagios" in warning for warning in warned)
+    assert any("period 'never': it is never open" in warning for warning in warned)
     assert any("where several of its dates meet" in warning for warning in warned)
 
 
@@ -233,7 +329,7 @@ def test_a_line_of_a_period_that_we_do_not_know_is_told() -> None:
     _, warned, config = imported(
         HOSTS, "define timeperiod {\ntimeperiod_name p\nmoonday 09:00-17:00\nmonday 1:00-2:00\n}\n"
     )
-    assert any("the line 'moonday 09:00-17:00' is not imported" in warning for warning in warned)
+    assert any("period 'p': moonday 09:00-17:00: column 1: 'moonday'" in warning for warning in warned)
     assert config.periods["p"].ranges == ("monday 1:00-2:00",)
 
 
@@ -304,6 +400,15 @@ DIRECTIVES = {
             "hostgroups g",
         ),
         *("check_interval 0", "check_interval x", "check_period p", "use t", "name t", "register 0", "_X y", "_X"),
+        *("parents a", "parents a,b[1-3]", "parents nobody"),
+    ],
+    "hostdependency": [
+        *("host_name a", "hostgroup_name g", "dependent_host_name b[1-3]", "execution_failure_criteria d,u", "use t"),
+        *("notification_failure_criteria d,o", "name t"),
+    ],
+    "servicedependency": [
+        *("host_name a", "service_description {s}", "dependent_host_name b[1-3]", "dependent_service_description {s}"),
+        *("execution_failure_criteria c,p", "inherits_parent 0", "dependency_period p", "servicegroup_name s"),
     ],
     "service": [
         *("host_name a", "host_name *,!a", "hostgroup_name g", "service_description {s}", "check_command c", "use t"),
@@ -335,4 +440,5 @@ def test_whatever_is_imported_can_be_read_again(blocks: list[str]) -> None:
         found = import_nagios([("\n".join(blocks), "x.cfg")])
     except BadFileError:
         return
-    parse_toml(write_document(found.document, [str(w) for w in found.warnings]), "x.toml")
+    config = parse_toml(write_document(found.document, [str(w) for w in found.warnings]), "x.toml")
+    assert validate_configs({"x": config}) == []

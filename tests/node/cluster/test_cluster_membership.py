@@ -14,8 +14,9 @@ from waiting import eventually_async
 
 from evenbeat.client.store_based import LocalClient
 from evenbeat.core import partition_ownership
+from evenbeat.core.task import Flag
 from evenbeat.load.config import BadFileError
-from evenbeat.model import PARTITION_COUNT, Cause, Outcome, RunKind, State, partition_of
+from evenbeat.model import HOUR, PARTITION_COUNT, Cause, Instant, Outcome, RunKind, State, partition_of
 from evenbeat.store.contract import Filter, ProblemFilter
 from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.wire.replies import Forbidden
@@ -467,5 +468,74 @@ def test_commands_from_files_only_counts_on_every_node(
         await c.do(lambda client: client.remove(Filter(owner=f"file:{file}")))
         with pytest.raises(Forbidden, match="only the files named"):
             await c.do(lambda client: client.apply([file]))
+
+    run_scenario(scenario)
+
+
+def test_what_depends_on_checks_of_other_nodes_is_unreachable_with_them(
+    run_scenario: Callable[[Scenario], None],
+) -> None:
+    names = [f"t{i}" for i in range(MANY)]
+
+    def unreachable(c: Cluster) -> set[str]:
+        found: set[str] = set()
+        for member in c.members:
+            tasks = member.node.tasks
+            rows = tasks.all_rows()
+            found.update(tasks.names.names(rows[tasks.columns.flags[rows] & int(Flag.REACHABLE) == 0]))
+        return found
+
+    async def scenario(c: Cluster) -> None:
+        await c.start_worker()
+        gateway = sleeping("gateway", "sh", "-c", "exit 2", check=True, attempts=1)
+        switch = sleeping("switch", check=True, depends=("gateway",))
+        await c.add(gateway, switch, *(sleeping(name, depends=("switch",), when_unreachable="skip") for name in names))
+        one, two = await c.start(), await c.start()
+        await eventually_async(lambda: one.names and two.names and len(one.names | two.names) == MANY + 2, "shares")
+        await c.do(lambda client: client.run_now(["gateway"], wait=False))
+        everything = {"switch", *names}
+        await eventually_async(lambda: unreachable(c) == everything, "news of the check")
+        c.members.remove(one)
+        await one.stop()
+        await eventually_async(lambda: unreachable(c) == everything, "the takeover")
+        await c.do(lambda client: client.pause(Filter(names=("gateway",)), paused=True))
+        await eventually_async(lambda: unreachable(c) == set(), "the pause")
+        three = await c.start()
+        await eventually_async(lambda: three.names, "a share")
+        await c.do(lambda client: client.pause(Filter(names=("gateway",)), paused=False))
+        await eventually_async(lambda: unreachable(c) == everything, "the end of the pause")
+
+    run_scenario(scenario)
+
+
+def test_all_nodes_hear_of_a_downtime_also_for_dependents(run_scenario: Callable[[Scenario], None]) -> None:
+    names = [f"t{i}" for i in range(MANY)]
+
+    def in_downtime(c: Cluster) -> set[str]:
+        found: set[str] = set()
+        for member in c.members:
+            tasks = member.node.tasks
+            rows = tasks.all_rows()
+            found.update(tasks.names.names(rows[tasks.columns.flags[rows] & int(Flag.DOWNTIME) != 0]))
+        return found
+
+    async def scenario(c: Cluster) -> None:
+        gateway = sleeping("gateway", check=True, labels={"site": "a"})
+        switch = sleeping("switch", check=True, depends=("gateway",))
+        await c.add(gateway, switch, *(sleeping(name, depends=("switch",)) for name in names))
+        one, two = await c.start(), await c.start()
+        await eventually_async(lambda: one.names and two.names and len(one.names | two.names) == MANY + 2, "shares")
+        end = Instant(c.store.clock() + HOUR)
+        made = await c.do(lambda client: client.add_downtime(labels={"site": "a"}, end=end))
+        everything = {"gateway", "switch", *names}
+        await eventually_async(lambda: in_downtime(c) == everything, "news of the downtime")
+        c.members.remove(one)
+        await one.stop()
+        await eventually_async(lambda: in_downtime(c) == everything, "the takeover")
+        three = await c.start()
+        await eventually_async(lambda: three.names, "a share")
+        await eventually_async(lambda: in_downtime(c) == everything, "the hand-over")
+        await c.do(lambda client: client.end_downtime(made.id))
+        await eventually_async(lambda: in_downtime(c) == set(), "the end of the downtime")
 
     run_scenario(scenario)

@@ -14,13 +14,13 @@ import pytest
 from hand_driven_node import T0, HandDrivenNode
 from waiting import eventually
 
-from evenbeat.cli.output.run_messages import RunEndLogger
 from evenbeat.client.socket import SocketBackend
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, Instant, Outcome
 from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.node.process.event_publisher import EventBroadcaster
+from evenbeat.node.process.run_end_log import RunEndLogger
 from evenbeat.store.contract import Batch, Filter, StoreError
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
@@ -72,7 +72,7 @@ class AnnouncingNode:
         eventually(looked)
 
     def is_forced(self) -> bool:
-        return bool(self.control._waiting)
+        return bool(self.control._waiters._waiting)
 
     def commit(self) -> None:
         self.driven.store.commit()
@@ -209,7 +209,9 @@ class TestAForcedRun:
         first = self.forced(announcing)
         driven.turn()
         second = announcing.ask(ForceTasks(("t",), "bob", wait=True))
-        announcing.wait_for(lambda: len(announcing.control._waiting[driven.admin.find_or_raise("t").number]) == 2)
+        announcing.wait_for(
+            lambda: len(announcing.control._waiters._waiting[driven.admin.find_or_raise("t").number]) == 2
+        )
         driven.end("t", Outcome.FAILED, 1)
         driven.turn()
         announcing.wait()

@@ -7,6 +7,7 @@ import pytest
 from hand_driven_node import T0, HandDrivenNode
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Cause, Instant, Outcome, State
@@ -135,7 +136,7 @@ class TestEnds:
         run(driven, "a", None, Outcome.LOST)
         assert words(driven) == ["failed CRITICAL, CRITICAL"]
 
-    def test_neither_is_one_that_was_cancelled_and_is_not_repeated(self, driven: HandDrivenNode) -> None:
+    def test_neither_is_one_that_was_interrupted_and_is_not_repeated(self, driven: HandDrivenNode) -> None:
         driven.add("a", missed="skip")
         run(driven, "a", None, Outcome.CANCELLED)
         assert words(driven) == []
@@ -295,4 +296,9 @@ def test_a_node_that_is_restarted_after_each_run_records_the_same(events: list[t
             if driven is restarted:
                 driven.restart()
     for name in "abc":
-        assert problems(restarted, name) == problems(straight, name)
+        assert apart_from_holds(restarted, name) == apart_from_holds(straight, name)
+
+
+def apart_from_holds(driven: HandDrivenNode, name: str) -> list[ProblemRecord]:
+    """The problems of a task, apart from the fresh result that is asked for after a restart, and awaited."""
+    return [structs.replace(one, hold="", held_since=None, output="") for one in problems(driven, name)]

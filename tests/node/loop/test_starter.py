@@ -50,6 +50,9 @@ class Stage:
     def confirm_stored(self, tokens: Sequence[int]) -> None:
         raise AssertionError
 
+    def cancel(self, tokens: Sequence[int] = ()) -> None:
+        raise AssertionError
+
     def start(
         self,
         *due: int,

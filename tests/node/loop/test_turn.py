@@ -9,6 +9,7 @@ from hand_driven_node import T0, HandDrivenNode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenbeat.core.timebox import NO_TIMEBOX
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
 from evenbeat.store.contract import Batch
 from evenbeat.when.windows import FOREVER, NEVER
@@ -26,6 +27,9 @@ PROBLEMS = [
     (Outcome.TIMEBOXED, 0, State.UNKNOWN),
     (Outcome.BROKEN, None, State.UNKNOWN),
 ]
+
+_INTERRUPTED = {Outcome.CANCELLED: Outcome.INTERRUPTED}
+"""What a worker reports of runs that were ended on request, and what that is if no person has asked for it."""
 
 
 class Busy(HandDrivenNode):
@@ -186,13 +190,13 @@ class TestAhead:
         assert driven.turn() == []
         assert len(driven.store.claims) == 1
 
-    def test_a_stop_that_cannot_wait_cancels_it(self) -> None:
+    def test_a_stop_that_cannot_wait_interrupts_it(self) -> None:
         driven = self.claimed()
         driven.turns.is_claiming = False
-        driven.turns.cancel_undispatched()
+        driven.turns.end_undispatched()
         driven.turn()
         (run,) = driven.store.runs()
-        assert (run.outcome, run.output) == (Outcome.CANCELLED, "not started")
+        assert (run.outcome, run.output) == (Outcome.INTERRUPTED, "not started")
         driven.now += 30_000
         driven.loop.wait(1)
         assert driven.dispatched == []
@@ -259,7 +263,7 @@ class TestLateness:
         driven.turns.add_results([RunResult(token, outcome, None, T0 + 2 * MINUTE, T0 + 2 * MINUTE, b"")])
         driven.turn(SECOND)
         assert driven.turns.counts.lateness == []
-        assert driven.turns.counts.outcomes == {outcome: 1}
+        assert driven.turns.counts.outcomes == {_INTERRUPTED.get(outcome, outcome): 1}
 
     def test_a_worker_whose_clock_is_behind_is_not_early(self) -> None:
         driven, token = self.handed_over()
@@ -450,7 +454,8 @@ class TestResults:
         driven.end("a", outcome, None)
         driven.turn()
         found = driven.condition("a")
-        assert (found.state, found.attempt, found.outcome) == (State.CRITICAL, 1, outcome)
+        said = _INTERRUPTED.get(outcome, outcome)
+        assert (found.state, found.attempt, found.outcome) == (State.CRITICAL, 1, said)
 
     def test_a_check_that_has_had_no_result_has_no_state(self) -> None:
         driven = HandDrivenNode()
@@ -670,14 +675,19 @@ class TestFrames:
         driven.force("a")
         assert self.run(driven, SECOND).latest_start == FOREVER
 
-    def test_an_interval_task_has_half_of_it(self) -> None:
+    def test_a_task_has_no_timebox_unless_it_says_so(self) -> None:
         driven = HandDrivenNode()
         driven.add("a")
+        assert self.run(driven, MINUTE).timebox == NO_TIMEBOX
+
+    def test_it_may_be_half_of_the_interval(self) -> None:
+        driven = HandDrivenNode()
+        driven.add("a", timebox="50%")
         assert self.run(driven, MINUTE).timebox == MINUTE // 2
 
-    def test_a_cron_task_has_until_its_next_nominal_time(self) -> None:
+    def test_it_may_end_when_the_next_is_due(self) -> None:
         driven = HandDrivenNode()
-        driven.add("a", cron="0 1,4 * * *", second=0)
+        driven.add("a", cron="0 1,4 * * *", second=0, timebox="100%")
         assert self.run(driven, HOUR).timebox == 3 * HOUR
 
     def test_a_timebox_that_is_said_counts(self) -> None:
@@ -687,7 +697,7 @@ class TestFrames:
 
     def test_a_forced_run_just_before_the_next_is_not_cut_short(self) -> None:
         driven = HandDrivenNode()
-        driven.add("a", cron="0 1,4 * * *", second=0)
+        driven.add("a", cron="0 1,4 * * *", second=0, timebox="100%")
         driven.turn(HOUR)
         driven.end("a")
         driven.turn(2 * HOUR + 59 * MINUTE + 58 * SECOND)
@@ -696,17 +706,29 @@ class TestFrames:
 
     def test_a_forced_run_of_a_backlog_has_time_too(self) -> None:
         driven = HandDrivenNode()
-        driven.add("a", cron="*/10 * * * *", second=0, backlog="each")
+        driven.add("a", cron="*/10 * * * *", second=0, backlog="each", timebox="100%")
         driven.turn(10 * MINUTE)
         driven.force("a")
         driven.now += 25 * MINUTE
         driven.end("a")
         assert self.run(driven, 0).timebox == 10 * MINUTE
 
-    def test_the_last_run_of_all_has_an_hour(self) -> None:
+    def test_the_last_run_of_all_has_nothing_to_be_a_share_of(self) -> None:
         driven = HandDrivenNode()
-        driven.add("a", calendar="2024-10-04 01:00:00")
-        assert self.run(driven, HOUR).timebox == HOUR
+        driven.add("a", calendar="2024-10-04 01:00:00", timebox="100%")
+        assert self.run(driven, HOUR).timebox == NO_TIMEBOX
+
+    def test_a_run_without_a_timebox_is_not_ended_and_the_times_that_pass_merge_into_it(self) -> None:
+        driven = HandDrivenNode()
+        driven.add("a", every="1m", phase="0s")
+        driven.turn(MINUTE)
+        driven.advance(5 * MINUTE + 30 * SECOND)
+        assert driven.lifecycle.pending == 1, "after 5 minutes and a half it runs still"
+        driven.end("a")
+        driven.turn()
+        driven.turn(30 * SECOND)
+        (skip,) = driven.store.skips(1)
+        assert (skip.first, skip.last, skip.times) == (T0 + 2 * MINUTE, T0 + 6 * MINUTE, 5)
 
     def test_the_job_is_the_one_of_the_latest_definition(self) -> None:
         driven = HandDrivenNode()

@@ -12,6 +12,7 @@ from live_node import LiveNode
 from problem_seeds import seed_problem
 from waiting import PATIENCE, eventually
 
+from evenbeat.admin.downtimes import change_downtimes
 from evenbeat.client.socket import NodeSocket
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
@@ -19,7 +20,7 @@ from evenbeat.node.process import event_publisher
 from evenbeat.store.contract import Filter, StoreError
 from evenbeat.store.sqlite.ownership import socket_address, socket_path
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
-from evenbeat.wire.requests import ForceTasks, SubscribeToEvents
+from evenbeat.wire.requests import AddDowntime, ForceTasks, SubscribeToEvents
 
 
 class Watcher:
@@ -417,6 +418,30 @@ def test_what_people_do_with_problems_is_told_and_of_many_only_the_number(broadc
     broadcasting.hub.leave(other.receive)
     broadcasting.hub.announce_tasks(["t000"], "acknowledged")
     assert broadcasting.watcher().last.seq > before  # who comes later sees that there was something
+
+
+def test_a_downtime_that_begins_or_ends_is_told_and_of_many_tasks_only_the_number(
+    broadcasting: BroadcastingNode,
+) -> None:
+    driven, many = broadcasting.driven, event_publisher.MAX_NAMED_TASKS + 2
+    broadcasting.tasks(many)
+    watcher = broadcasting.watcher()
+
+    def begin(name: str) -> None:
+        asked = AddDowntime("ana", (name,), start=Instant(driven.now + MINUTE), end=Instant(driven.now + HOUR))
+        change_downtimes(driven.admin, asked)
+        driven.node.apply_changes()
+
+    begin("t000")
+    driven.turn()
+    assert watcher.heard() == []
+    driven.turn(MINUTE)
+    (event,) = watcher.heard()
+    assert isinstance(event, TaskEvent)
+    assert (event.name, event.change) == ("t000", "downtime")
+    begin("*")
+    driven.turn(MINUTE)
+    assert watcher.heard() == [TaskEvent(None, "many", many - 1)]
 
 
 def test_a_page_hears_of_an_acknowledgement_through_the_socket(tmp_path: Path) -> None:

@@ -161,6 +161,16 @@ def test_a_command_runs_in_its_working_directory_and_the_next_one_does_not(tmp_p
     play(scene)
 
 
+def test_a_tilde_is_the_home_folder_of_who_runs_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "other").mkdir()
+    assert answer("pwd", cwd="~").output.decode().strip() == str(tmp_path)
+    own = answer("pwd", cwd="~", env={"HOME": str(tmp_path / "other")})
+    assert own.output.decode().strip() == str(tmp_path / "other")
+    if IS_ROOT:
+        assert answer("pwd", cwd="~", user="sys").output.decode().strip() == "/dev"
+
+
 @pytest.mark.skipif(not IS_ROOT, reason="only root can become somebody else")
 def test_a_command_runs_as_its_user_with_the_groups_and_the_home_of_that_user() -> None:
     result = answer('echo "$(id -un) $(id -u -r) $USER"; id -G; echo "$HOME"', shell=True, user="nobody", cwd="/")
@@ -318,7 +328,8 @@ def test_a_gigabyte_of_output_costs_no_memory() -> None:
         before = child_memory(worker)
         result = await queue_node.command("head", "-c", "1G", "/dev/zero", timebox=60)
         assert (result.outcome, result.truncated) == (Outcome.SUCCEEDED, True)
-        assert result.output == bytes(OUTPUT_LIMIT)
+        assert result.output.count(0) > OUTPUT_LIMIT - 100
+        assert b"bytes left out" in result.output
         assert child_memory(worker) - before < 8 << 20
 
     play(scene)
@@ -328,7 +339,7 @@ def test_output_just_at_the_limit_is_whole() -> None:
     whole = answer("head", "-c", str(OUTPUT_LIMIT), "/dev/zero")
     assert (len(whole.output), whole.truncated) == (OUTPUT_LIMIT, False)
     more = answer("head", "-c", str(OUTPUT_LIMIT + 1), "/dev/zero")
-    assert (len(more.output), more.truncated) == (OUTPUT_LIMIT, True)
+    assert (len(more.output) <= OUTPUT_LIMIT, more.truncated) == (True, True)
 
 
 def test_a_slow_talker_is_heard_to_the_end() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from queue_node import clock_offset
 
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.queue.contract import Queue
 from evenbeat.queue.local.local_queue import LocalQueue
 from evenbeat.testing.queue import QueueContract, ResultsCallback, StartedCallback

@@ -11,7 +11,7 @@ import pytest
 from nats_nodes import hurry
 from waiting import eventually_async
 
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.queue.contract import Queue
 from evenbeat.queue.nats import worker
 from evenbeat.queue.nats.address import parse_queue_address

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from waiting import eventually
 
 from evenbeat.model import DAY, PARTITION_COUNT, SECOND, Instant, Period, partition_of
-from evenbeat.store.cluster_contract import LeaseLost
+from evenbeat.store.cluster_contract import CheckPosition, LeaseLost
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.postgres import cluster as postgres_cluster
 from evenbeat.store.postgres.postgres_store import PostgresStore
@@ -508,3 +508,26 @@ def test_nobody_forgets_history_twice_at_once(a: PostgresStore, b: PostgresStore
         other.execute("SELECT pg_advisory_xact_lock(hashtextextended('evenbeat prune', 0))")
         assert b.prune(Instant(T0 + 500 * DAY), DAY) == 0
     assert b.prune(Instant(T0 + 500 * DAY), DAY) == 1
+
+
+# Checks that tasks of other nodes depend on
+
+
+def test_a_node_asks_where_checks_of_other_nodes_stand_by_their_names(a: PostgresStore, b: PostgresStore) -> None:
+    names = ["gw", "null\0name", "paused", "task", "removed"]
+    tasks = [replace(a_task(name, check=name != "task"), paused=name == "paused") for name in names]
+    gateway, odd, paused, plain, removed = b.create(tasks, "me", T0)
+    b.remove([removed.number], T0)
+    (gateway,) = b.update([(gateway.number, replace(a_task("gw", check=True), enabled=False))], T0)
+    b.join("b", LONG, b"")
+    b.take(ALL)
+    number = plain.number
+    b.record(Batch(claims=[a_claim(number)])).result(5)
+    b.record(Batch(finishes=[a_finish(number)._replace(state=2, hard=False)])).result(5)
+    assert a.positions_of([*names, "unknown"]) == [
+        CheckPosition("gw", gateway.number, 2, is_check=True, is_off=True, state=0, hard=True),
+        CheckPosition("null\0name", odd.number, 1, is_check=True, is_off=False, state=0, hard=True),
+        CheckPosition("paused", paused.number, 1, is_check=True, is_off=True, state=0, hard=True),
+        CheckPosition("task", number, 1, is_check=False, is_off=False, state=2, hard=False),
+    ]
+    assert a.entries_named(["gw", "removed", "null\0name"]) == [gateway, odd]

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import psycopg
 import pytest
 
 from evenbeat.model import Instant, Period
-from evenbeat.store.contract import Batch
+from evenbeat.store.contract import Batch, Returned
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.sqlite.ownership import DatabaseOwnership
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -26,6 +27,11 @@ def empty(postgres: PostgresServer) -> str:
     return postgres.create_database()
 
 
+def rows_of(file: Path, statement: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(statement).fetchall()
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """A store with something of each kind."""
@@ -34,7 +40,9 @@ def file(tmp_path: Path) -> Path:
     fill_store(store)
     (odd,) = store.create([a_task('n\0"\\x', check=True, enabled=False, site='\1"')], "\0me", T0, "w\0ho")
     store.record(Batch(claims=[a_claim(odd.number)])).result()
-    store.record(Batch(finishes=[a_finish(odd.number, output="\0\1\n{}\t\\N", cursor=b"\0\xff")])).result()
+    returned = [Returned(odd.number, T0, T0 + 1, '{"value":"\\\\N\\u0000"}')]
+    finish = a_finish(odd.number, output="\0\1\n{}\t\\N", cursor=b"\0\xff")
+    store.record(Batch(finishes=[finish], returned=returned)).result()
     store.record(Batch(told=[a_submitted_result(odd.number, T0 + 9, "told", made=2, notable=True)])).result()
     store.remove([store.create([a_task("last")], "me", T0)[0].number], T0)
     store.set_periods({"night": Period(ranges=("22:00-06:00",))}, "you", T0)
@@ -48,12 +56,16 @@ def test_a_copy_tells_the_same(empty: str, file: Path, evenbeat: Evenbeat) -> No
     assert result.json["copied"] | {"changes": 0} == {
         "tasks": 5, "progress": 5, "claims": 1, "plain_runs": 3, "notable_runs": 2, "skips": 2, "changes": 0,
         "periods": 2, "settings": 1, "past_definitions": 0, "pauses": 0, "problems": 3, "problem_notes": 4,
+        "chain_ends": 2, "chain_uses": 1, "alerts": 4, "alert_decisions": 4, "messages": 2, "message_documents": 2,
+        "returned": 1, "outputs": 1,
     }  # fmt: skip
     old, new = SqliteStore(file, read_only=True), PostgresStore(empty)
     assert all_of_store(new) == all_of_store(old)
     assert new.changes(most=1_000) == old.changes(most=1_000)
     assert len(new.changes()) > 5
     assert [run for run in new.runs() if run.ended is None], "an open claim is open"
+    ((task, claimed),) = rows_of(file, "SELECT task, claimed FROM returned")
+    assert new.returned(task, claimed) == old.returned(task, claimed) is not None
     assert new.starts(T0, Instant(T0 + 10**9)) == old.starts(T0, Instant(T0 + 10**9))
     with sqlite3.connect(file) as connection:
         ((numbers,),) = connection.execute("SELECT max(number) FROM tasks").fetchall()
@@ -122,7 +134,7 @@ def test_the_schema_is_brought_up_to_date_once(empty: str, evenbeat: Evenbeat) -
     first, second = evenbeat("migrate", "--db", empty, "--json"), evenbeat("migrate", "--db", empty, "--json")
     assert (first.code, second.code) == (0, 0)
     assert (first.json["before"], second.json["before"]) == (0, first.json["after"])
-    assert second.json == json.loads(json.dumps({"database": empty, "before": second.json["after"], "after": 5}))
+    assert second.json == json.loads(json.dumps({"database": empty, "before": second.json["after"], "after": 11}))
     assert "up to date" in evenbeat("migrate", "--db", empty).out
 
 

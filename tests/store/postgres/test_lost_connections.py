@@ -9,10 +9,13 @@ from typing import Final
 import psycopg
 import pytest
 
+from evenbeat.store.alert_records import NONE_REFUSED, AlertBatch, AlertRecord
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.postgres_server import PostgresServer
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
+from evenbeat.testing.samples import T0, a_claim, a_decision, a_finish, a_task, an_alert
+from evenbeat.testing.store_alerts import MAIL, WEBHOOK, refused
+from evenbeat.testing.store_problems import a_problem
 
 _READY: Final = b"Z\0\0\0\5I"
 """The last message of the server about a transaction: it is committed."""
@@ -200,6 +203,27 @@ def test_partitions_that_were_taken_as_the_connection_broke_are_told_as_taken(
     taken = store.take([1, 2])
     assert proxy.struck
     assert (taken.partitions, taken.new) == ([1, 2], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("mark", "fault"),
+    [(b"the marked one", answer_lost), (b"the marked one", never_sent), (b"the marked contact", never_sent)],
+)
+def test_alerts_that_were_recorded_as_the_connection_broke_are_kept_once(
+    store: PostgresStore, proxy: Proxy, mark: bytes, fault: Fault
+) -> None:
+    """In the question what is known, or as it was written and committed."""
+    problem = a_problem(store).id
+    contact = AlertRecord(problem, WEBHOOK, "the marked contact", 0, sent=3)
+    stale = an_alert(problem, MAIL, version=7)
+    decisions = [a_decision(problem, WEBHOOK, reason="the marked one"), a_decision(problem, MAIL)]
+    proxy.strike(mark, fault)
+    answer = store.record_alerts(AlertBatch([contact, stale], decisions)).result(20)
+    assert proxy.struck
+    assert answer == refused(stale)
+    assert store.alerts(problem) == [contact._replace(version=1)]
+    assert [found.decision.reason for found in store.alert_decisions()] == ["the marked one"]
+    assert store.record_alerts(AlertBatch([contact._replace(version=1)])).result() == NONE_REFUSED
 
 
 # Restarts

@@ -260,5 +260,5 @@ def test_all_tables_are_checked_in_turn_also_if_nobody_writes(
         return check(path, schema, tables)
 
     monkeypatch.setattr(sqlite_inspect, "check_tables", noted)
-    seen = {checked.get(timeout=PATIENCE) for _ in range(20)}
+    seen = {checked.get(timeout=PATIENCE) for _ in range(40)}
     assert seen >= {"tasks", "progress", "claims", "plain_runs", "notable_runs", "skips", "changes", "settings"}

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from evenbeat.admin.problem_actions import ACKNOWLEDGED, COMMENTED, UNACKNOWLEDGED
 from evenbeat.admin.submitters import SUBMITTED_ACTION
+from evenbeat.admin.task_cursors import CURSOR_RESET, CURSOR_SET
+from evenbeat.admin.task_stops import STOPPED
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.route import Route
@@ -24,10 +26,11 @@ NO_TASKS: Final = Filter(names=("",))
 """No task has this name."""
 _TASK_ACTIONS: Final = frozenset(
     {"created", "changed", "removed", "enabled", "disabled", "paused", "resumed", "forced"}
-    | {SUBMITTED_ACTION, "heartbeat created", "heartbeat removed", ACKNOWLEDGED, UNACKNOWLEDGED, COMMENTED}
+    | {SUBMITTED_ACTION, STOPPED, CURSOR_SET, CURSOR_RESET, "heartbeat created", "heartbeat removed"}
+    | {ACKNOWLEDGED, UNACKNOWLEDGED, COMMENTED}
 )
 """Actions in the audit that concern a task."""
-_OTHER_NAME_PREFIXES: Final = ("token ", "limit ", "period ", "task ")
+_OTHER_NAME_PREFIXES: Final = ("token ", "limit ", "period ", "contact ", "downtime ", "task ")
 """Prefixes of audit names that stand for something other than a task, though a task may have such a name too."""
 _CHANGES_READ: Final = 1_000
 """How many changes recorded under a name are searched for those of one task."""
@@ -48,8 +51,12 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
     **dict.fromkeys(
         (
             *((method, _TASK_PATH) for method in ("GET", "PUT", "PATCH", "DELETE")),
-            *(("POST", f"{_TASK_PATH}/{word}") for word in ("run", "pause", "resume", "result", "beat")),
-            *(("GET", f"{_TASK_PATH}/{word}") for word in ("history", "why", "changes", "next")),
+            *(("POST", f"{_TASK_PATH}/{word}") for word in ("run", "stop", "pause", "resume", "result", "beat")),
+            *(
+                ("GET", f"{_TASK_PATH}/{word}")
+                for word in ("history", "why", "changes", "next", "output", "output/live", "cursor")
+            ),
+            *((method, f"{_TASK_PATH}/cursor") for method in ("PUT", "DELETE")),
             ("DELETE", f"{_TASK_PATH}/beat"),
         ),
         ScopePolicy.TASK,
@@ -58,12 +65,24 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
         (
             *(
                 ("GET", f"/v1/{word}")
-                for word in ("tasks", "history", "running", "events", "problems", "problems/{id}")
+                for word in (
+                    *("tasks", "history", "running", "events", "problems", "problems/{id}", "messages"),
+                    *("downtimes", "downtimes/{id}"),
+                )
             ),
             *(
                 ("POST", f"/v1/{word}")
-                for word in ("tasks", "actions", "runs", "problems/acknowledge", "problems/comment")
+                for word in (
+                    "tasks",
+                    "actions",
+                    "runs",
+                    "runs/stop",
+                    "problems/acknowledge",
+                    "problems/comment",
+                    "downtimes",
+                )
             ),
+            ("DELETE", "/v1/downtimes/{id}"),
         ),
         ScopePolicy.FILTER,
     ),
@@ -74,7 +93,7 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
             *(
                 (method, _HEARTBEAT_PATH + word)
                 for method in ("GET", "POST")
-                for word in ("", "/start", "/success", "/fail")
+                for word in ("", "/start", "/success", "/fail", "/log", "/{status}")
             ),
             *(("GET", path) for path in ("/healthz", "/readyz", "/docs", "/v1/openapi.json")),
             ("POST", "/v1/periods/preview"),
@@ -85,9 +104,11 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
         (
             *(("GET", f"/v1/{word}") for word in ("status", "cluster", "nodes", "workers", "limits", "upcoming")),
             *(("GET", f"/v1/load{word}") for word in ("", "/tasks", "/day")),
+            *(("GET", f"/v1/contacts{word}") for word in ("", "/{name}")),
             *(("GET", f"/v1/periods{word}") for word in ("", "/{name}", "/{name}/windows")),
             *((method, path) for method in ("PUT", "DELETE") for path in ("/v1/slots", "/v1/limits/{name}")),
-            *((method, "/v1/periods/{name}") for method in ("PUT", "DELETE")),
+            *((method, f"/v1/{what}/{{name}}") for what in ("periods", "contacts") for method in ("PUT", "DELETE")),
+            ("POST", "/v1/contacts/{name}/test"),
             ("POST", "/v1/apply"),
             ("POST", "/v1/validate"),
             ("POST", "/v1/forecast"),

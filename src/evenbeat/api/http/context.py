@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from evenbeat.api.http.refusals import RefusalCounter
 from evenbeat.api.http.threads import FairThreadPool
+from evenbeat.api.live.contact_uses import ContactUseCache
 from evenbeat.api.live.event_feed import LiveFeed
 from evenbeat.api.live.outlook_cache import OutlookCache
 from evenbeat.api.live.task_counts import TaskCountCache
@@ -40,6 +41,7 @@ class ApiContext:
         """Events and status of the node; the server starts and stops it."""
         self.outlook_cache: Final = OutlookCache(self.read_store)
         self.task_counts: Final = TaskCountCache()
+        self.contact_uses: Final = ContactUseCache()
         self.refusals: Final = RefusalCounter()
         self._threads = FairThreadPool()
         self._clock = _ClusterClock(self.store) if isinstance(self.store, ClusterStore) else Clock()

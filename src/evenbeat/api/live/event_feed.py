@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from evenbeat.client.socket import NodeSocket
-from evenbeat.report.documents import iso_time
+from evenbeat.report.documents import iso_time, retry_document
 from evenbeat.store.contract import StoreError
 from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
 
@@ -221,4 +221,5 @@ def _event_document(event: Event) -> dict[str, Any]:
         "next": iso_time(event.next),
         "newest": event.newest,
         "number": event.number,
+        "retry": None if event.retry is None else retry_document(event.retry),
     }

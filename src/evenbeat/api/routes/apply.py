@@ -1,8 +1,9 @@
 """Applies files that were read elsewhere, over HTTP: creates, changes and removes tasks to match, all or nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
@@ -12,10 +13,13 @@ from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
 from evenbeat.api.routes.task_answers import errors_at
 from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSettings, parse_node_duration
+from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.contacts import contact_of_table, parse_notify
 from evenbeat.load.cross_check import MAX_FINDINGS_SHOWN, validate_configs
-from evenbeat.model import Name, Period, Task
+from evenbeat.load.downtimes import MAX_DOWNTIMES_OF_OWNER, DowntimeKeys, downtime_from_table
+from evenbeat.model import NOTIFY_LIMIT, Contact, Downtime, Name, Period, ShortText, Task
 from evenbeat.store.contract import Filter, Store
-from evenbeat.wire.documents import Duration, TaskKeys
+from evenbeat.wire.documents import ContactKeys, Duration, NotifyTarget, TaskKeys
 from evenbeat.wire.replies import Names
 from evenbeat.wire.requests import ApplyConfigs
 
@@ -33,6 +37,10 @@ class NodeKeys(Struct, forbid_unknown_fields=True):
     durability: Durability | None = None
     start_window: Duration | None = None
     start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    notify: Annotated[tuple[NotifyTarget | Name, ...], Meta(max_length=NOTIFY_LIMIT)] | None = None
+    page: ShortText | None = None
+    ping: ShortText | None = None
+    stop_grace: Duration | None = None
 
 
 class OwnerBody(Struct, forbid_unknown_fields=True):
@@ -43,6 +51,8 @@ class OwnerBody(Struct, forbid_unknown_fields=True):
     periods: dict[Name, Period] = {}
     limits: dict[Name, _LimitSize] = {}
     node: NodeKeys | None = None
+    contacts: dict[Name, dict[str, Any]] = {}
+    downtimes: Annotated[list[dict[str, Any]], Meta(max_length=MAX_DOWNTIMES_OF_OWNER)] = []
 
 
 class ApplyBody(Struct, forbid_unknown_fields=True):
@@ -59,6 +69,8 @@ class FileDocument(Struct, forbid_unknown_fields=True):
     periods: dict[Name, Period] = {}
     limits: dict[Name, _LimitSize] = {}
     node: NodeKeys | None = None
+    contacts: dict[Name, ContactKeys] = {}
+    downtimes: list[DowntimeKeys] = []
 
 
 class Files(Struct, forbid_unknown_fields=True):
@@ -85,7 +97,10 @@ def _configs_by_owner(body: ApplyBody) -> dict[str, Config]:
             *_tasks(content.checks, (*path, "checks"), errors, check=True),
             *_tasks(content.tasks, (*path, "tasks"), errors, check=False),
         ]
-        configs[owner] = Config(tuple(tasks), content.periods, content.limits, _node_settings(content.node, path))
+        node = _node_settings(content.node, path)
+        contacts = _contacts(content.contacts, (*path, "contacts"), errors)
+        downtimes = _downtimes(content.downtimes, (*path, "downtimes"), errors)
+        configs[owner] = Config(tuple(tasks), content.periods, content.limits, node, contacts, downtimes)
     if errors:
         raise invalid_request(*errors)
     return configs
@@ -119,6 +134,27 @@ def _tasks(
     return found
 
 
+def _contacts(
+    tables: Mapping[str, dict[str, Any]], path: tuple[str, ...], errors: list[FieldError]
+) -> dict[str, Contact]:
+    found, refused = {}, DocumentErrors()
+    for name, table in tables.items():
+        contact = contact_of_table(refused, (*path, name), table)
+        if contact is not None:
+            found[name] = contact
+    errors += [FieldError(json_pointer(where), error.problem, error.column) for where, error in refused.errors]
+    return found
+
+
+def _downtimes(
+    tables: Sequence[dict[str, Any]], path: tuple[str, ...], errors: list[FieldError]
+) -> tuple[Downtime, ...]:
+    refused = DocumentErrors()
+    found = [downtime_from_table(refused, (*path, i), table) for i, table in enumerate(tables)]
+    errors += [FieldError(json_pointer(where), error.problem, error.column) for where, error in refused.errors]
+    return tuple(downtime for downtime in found if downtime is not None)
+
+
 def _node_settings(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings | None:
     if keys is None:
         return None
@@ -127,7 +163,16 @@ def _node_settings(keys: NodeKeys | None, path: tuple[str, ...]) -> NodeSettings
         value = getattr(keys, key)
         with errors_at(json_pointer((*path, "node", key))):
             durations[key] = None if value is None else parse_node_duration(key, value)
-    settings = NodeSettings(keys.max_concurrent, durability=keys.durability, start_rate=keys.start_rate)
+    with errors_at(json_pointer((*path, "node", "notify"))):
+        notify = None if keys.notify is None else parse_notify(msgspec.to_builtins(keys.notify))
+    settings = NodeSettings(
+        keys.max_concurrent,
+        durability=keys.durability,
+        start_rate=keys.start_rate,
+        notify=notify,
+        page=keys.page,
+        ping=keys.ping,
+    )
     return replace(settings, **durations)
 
 

@@ -15,7 +15,7 @@ class AuditQuery(Struct):
     """Selects changes, and a page of them."""
 
     name: Annotated[
-        str, Meta(max_length=300, description="A task, or `token ci`, `limit db`, `period p`, `slots`.")
+        str, Meta(max_length=300, description="A task, or `token ci`, `limit db`, `period p`, `contact ops`, `slots`.")
     ] = ""
     who: Annotated[str, Meta(max_length=300, description="Who made them.")] = ""
     since: Annotated[TimeText, Meta(description="Only what was at this time or later.")] | None = None

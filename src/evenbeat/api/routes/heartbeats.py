@@ -11,7 +11,7 @@ from evenbeat.api.http.route import JSON, Call, Handler, Role, Route, address_of
 from evenbeat.api.routes.task_answers import errors_at, parse_request_time, task_in_path
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, OUTPUT_LIMIT
 from evenbeat.when.duration import parse_duration
-from evenbeat.wire.documents import Duration, Heartbeat, Taken, TimeText
+from evenbeat.wire.documents import Duration, Heartbeat, Taken, TimeText, heartbeat_url
 from evenbeat.wire.requests import (
     CreateHeartbeatToken,
     HeartbeatSignal,
@@ -21,6 +21,7 @@ from evenbeat.wire.requests import (
 )
 
 _TAG: Final = "Results and heartbeats"
+MAX_EXIT_STATUS: Final = 255
 OutputText = Annotated[str, Meta(max_length=OUTPUT_LIMIT)]
 
 
@@ -58,7 +59,7 @@ async def submit_result(call: Call) -> dict[str, Any]:
 
 async def create_heartbeat(call: Call) -> Response:
     token = (await call.context.node.ask(CreateHeartbeatToken((await task_in_path(call)).id, call.who))).token
-    content = msgspec.json.encode(Heartbeat(token, f"{call.request.base_url}v1/beat/{token}"))
+    content = msgspec.json.encode(Heartbeat(token, heartbeat_url(str(call.request.base_url), token)))
     return Response(content, 201, {"Cache-Control": "no-store"}, JSON)
 
 
@@ -68,33 +69,48 @@ async def remove_heartbeat(call: Call) -> None:
 
 def _heartbeat_handler(signal: HeartbeatSignal) -> Handler:
     async def beat(call: Call) -> Response:
-        token = call.path_variables["token"]
-        if len(token) > NAME_LIMIT:
-            raise HttpError(404, "this token is not valid")
-        # Too long an output is cut, as that of a run is: the beat counts.
-        output = (call.body or b"")[:OUTPUT_LIMIT].decode(errors="replace")
-        await call.context.node.ask(SendHeartbeat(token, signal, call.who, output, address_of(call.request)))
-        return PlainTextResponse("ok")
+        return await _send(call, signal)
 
     return beat
 
 
+async def send_exit_status(call: Call) -> Response:
+    text = call.path_variables["status"]
+    if not (text.isdecimal() and text.isascii() and len(text) <= 3 and int(text) <= MAX_EXIT_STATUS):
+        raise HttpError(404, f"accepted: start, success, fail, log, or an exit status from 0 to {MAX_EXIT_STATUS}")
+    status = int(text)
+    return await _send(call, HeartbeatSignal.FAIL if status else HeartbeatSignal.SUCCESS, status)
+
+
+async def _send(call: Call, signal: HeartbeatSignal, status: int | None = None) -> Response:
+    token = call.path_variables["token"]
+    if len(token) > NAME_LIMIT:
+        raise HttpError(404, "this token is not valid")
+    # Too long an output is cut, as that of a run is: the beat counts.
+    output = (call.body or b"")[:OUTPUT_LIMIT].decode(errors="replace")
+    source = address_of(call.request)
+    await call.context.node.ask(SendHeartbeat(token, signal, call.who, output, source, status))
+    return PlainTextResponse("ok")
+
+
 _TASK_PATH: Final = "/v1/tasks/{name}"
 _HEARTBEAT_PATHS: Final = (
-    ("", HeartbeatSignal.SUCCESS, "Heartbeat: all is well"),
-    ("/start", HeartbeatSignal.START, "Heartbeat: the work begins"),
-    ("/success", HeartbeatSignal.SUCCESS, "Heartbeat: the work has succeeded"),
-    ("/fail", HeartbeatSignal.FAIL, "Heartbeat: the work has failed"),
+    ("", _heartbeat_handler(HeartbeatSignal.SUCCESS), "Heartbeat: all is well"),
+    ("/start", _heartbeat_handler(HeartbeatSignal.START), "Heartbeat: the work begins"),
+    ("/success", _heartbeat_handler(HeartbeatSignal.SUCCESS), "Heartbeat: the work has succeeded"),
+    ("/fail", _heartbeat_handler(HeartbeatSignal.FAIL), "Heartbeat: the work has failed"),
+    ("/log", _heartbeat_handler(HeartbeatSignal.LOG), "Heartbeat: a line for the history, which changes no state"),
+    ("/{status}", send_exit_status, "Heartbeat: the work has ended with this exit status, 0 for success"),
 )
 
 
-def _heartbeat_routes(path: str, signal: HeartbeatSignal, summary: str) -> tuple[Route, Route]:
+def _heartbeat_routes(path: str, handler: Handler, summary: str) -> tuple[Route, Route]:
     whole = f"/v1/beat/{{token}}{path}"
     get = Route(
         "GET",
         whole,
         Role.ANYBODY,
-        _heartbeat_handler(signal),
+        handler,
         f"{summary}.",
         str,
         _TAG,

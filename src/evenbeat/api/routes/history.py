@@ -143,7 +143,10 @@ async def explain_why(call: Call) -> Answer:
         is_live = True
     except StoreError:
         is_live = await call.context.run_in_thread(call.context.has_node)
-    return await call.context.read_store(lambda store: explain(store, entry.id, at, now, lambda _: (is_live, live)))
+    is_limited = call.scope is not None
+    return await call.context.read_store(
+        lambda store: explain(store, entry.id, at, now, lambda _: (is_live, live), is_limited=is_limited)
+    )
 
 
 async def list_running(call: Call) -> dict[str, Any]:
@@ -170,7 +173,8 @@ def _running_document(run: RunningRun, now: Instant) -> dict[str, Any]:
         "kind": run.kind.word,
         "started": iso_time(run.started),
         "elapsed": 0.0 if run.started is None else max(now - run.started, 0) / SECOND,
-        "timebox": run.timebox / SECOND,
+        "timebox": None if run.timebox is None else run.timebox / SECOND,
+        "stopping": run.stopping,
     }
 
 

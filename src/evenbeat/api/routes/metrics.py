@@ -21,7 +21,7 @@ from evenbeat.store.contract import StoreError
 from evenbeat.when.curve import Stretch
 from evenbeat.wire.cluster_messages import DEFAULT_POOL
 from evenbeat.wire.cluster_view import PoolView
-from evenbeat.wire.metrics import ClusterMetrics, Histogram, NodeMetrics
+from evenbeat.wire.metrics import AlertMetrics, ClusterMetrics, Histogram, NodeMetrics
 
 _FORECAST_SECONDS: Final = 600
 """Seconds that the forecast looks ahead."""
@@ -72,6 +72,7 @@ class MetricsCollector(Collector):
         if numbers is not None:
             yield from _task_metrics(numbers)
             yield from _run_metrics(numbers)
+            yield from _alert_metrics(numbers.alerts)
             yield from _node_metrics(numbers)
             yield from _worker_metrics(numbers)
             if numbers.cluster is not None:
@@ -109,6 +110,23 @@ def _task_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     yield problems
 
 
+def _alert_metrics(alerts: AlertMetrics) -> Iterable[Metric]:
+    told = "What contacts were to be told of problems, by what was decided."
+    items = CounterMetricFamily("evenbeat_notifications", told, labels=["outcome"])
+    for outcome in ("sent", "suppressed", "waiting"):
+        items.add_metric([outcome], alerts.outcomes.get(outcome, 0))
+    yield items
+    messages = CounterMetricFamily("evenbeat_messages", "Messages that have ended, by how.", labels=["outcome"])
+    for outcome in ("delivered", "given up"):
+        messages.add_metric([outcome], alerts.outcomes.get(outcome, 0))
+    yield messages
+    failed = alerts.outcomes.get("failed", 0)
+    yield _counter("failed_deliveries", "Deliveries of messages that failed, and are tried again.", failed)
+    yield _gauge("messages_waiting", "Messages that have left and are not delivered yet.", alerts.messages)
+    yield _gauge("messages_waiting_age_seconds", "Since the oldest of them left.", alerts.oldest)
+    yield _counter("sender_restarts", "How often the sender process was started again.", alerts.sender_restarts)
+
+
 def _run_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     status = numbers.status
     yield _gauge("pending_runs", "Runs that are claimed or running.", status.pending)
@@ -118,6 +136,7 @@ def _run_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     for outcome in Outcome:
         runs.add_metric([outcome.value], status.outcomes.get(outcome.value, 0))
     yield runs
+    yield _counter("task_retries", "Runs of tasks that tried again what had failed.", numbers.retries)
     skips = CounterMetricFamily("evenbeat_skips", "Nominal times without a run, by why.", labels=["reason"])
     for reason in Reason:
         if reason is not Reason.NONE:

@@ -11,6 +11,7 @@ from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes.actions import FilterBody
 from evenbeat.api.routes.task_answers import parse_key_values, parse_request_time
 from evenbeat.model import Name, State
+from evenbeat.report.problem_timeline import problem_timeline
 from evenbeat.report.problems import count_problems, find_problem, note_document, problem_document, read_problems
 from evenbeat.store.contract import Filter, ProblemFilter, Store
 from evenbeat.wire.documents import CauseWord, ChangedProblems, ProblemPage, ProblemWithNotes, TimeText
@@ -80,16 +81,17 @@ async def list_problems(call: Call) -> dict[str, Any]:
         _IS_OPEN[q.which],
         before=q.before,
         most=q.limit + 1,
+        acknowledged=q.acknowledged,
     )
 
     def read(store: Store) -> dict[str, Any]:
         now = call.context.now()
-        found = read_problems(store, only, now, acknowledged=q.acknowledged)
+        found = read_problems(store, only, now)
         page = found[: q.limit]
         return {
             "problems": [problem_document(problem, now) for problem in page],
             "next": page[-1].id if len(found) > len(page) else None,
-            "total": count_problems(store, only, now, acknowledged=q.acknowledged),
+            "total": count_problems(store, only, now),
         }
 
     return await call.context.read_store(read)
@@ -101,10 +103,16 @@ async def read_problem(call: Call) -> dict[str, Any]:
         raise HttpError(404, f"there is no problem {text[:64]!r}")
 
     def read(store: Store) -> dict[str, Any]:
-        problem, notes = find_problem(store, int(text))
+        problem, notes = find_problem(store, int(text), call.context.now())
         if call.scope is not None and not call.scope.contains(problem.owner, problem.labels):
             raise NotFound(f"there is no problem {problem.id}")  # as if there were none
-        return {**problem_document(problem, call.context.now()), "notes": [note_document(note) for note in notes]}
+        now = call.context.now()
+        timeline = problem_timeline(store, problem, notes, now, is_limited=call.scope is not None)
+        return {
+            **problem_document(problem, now),
+            "notes": [note_document(note) for note in notes],
+            "timeline": msgspec.to_builtins(timeline),
+        }
 
     return await call.context.read_store(read)
 
@@ -146,7 +154,15 @@ ROUTES: Final = (
         query=ProblemQuery,
     ),
     Route(
-        *("GET", "/v1/problems/{id}", Role.READ, read_problem, "A problem and its notes.", ProblemWithNotes, _TAG),
+        *(
+            "GET",
+            "/v1/problems/{id}",
+            Role.READ,
+            read_problem,
+            "A problem, its notes and its timeline.",
+            ProblemWithNotes,
+            _TAG,
+        ),
     ),
     Route(
         *("POST", "/v1/problems/acknowledge", Role.OPERATE, acknowledge),

@@ -1,20 +1,18 @@
 """Schedules over HTTP: the next times of a task, and a preview of a definition."""
 
-from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import permission_of
-from evenbeat.admin.cross_check import check_references
-from evenbeat.admin.task_admin import TaskAdmin
-from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
+from evenbeat.admin.cross_check import UnchangedTasks, check_references, shared_names
+from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
 from evenbeat.api.routes.task_answers import find_task, parse_request_time
 from evenbeat.core.permission import is_blocked
-from evenbeat.model import Instant, Invalid, Job, Task
+from evenbeat.model import Invalid, Job, Task
 from evenbeat.report.preview import SchedulePreview, preview_of_blocked, preview_of_paused, preview_schedule
 from evenbeat.store.contract import Store
 from evenbeat.when.period import CompiledPeriod, compile_periods
@@ -96,24 +94,20 @@ async def validate_task(call: Call) -> Validated:
 
 async def _preview(call: Call, task: Task) -> SchedulePreview:
     now = call.context.now()
-    period, old = await call.context.read_store(lambda store: _period_and_replaced_tasks(store, task, call.context.now))
+    period, old = await call.context.read_store(lambda store: _period_and_replaced_tasks(store, task))
     if task.schedule.every is not None and not has_own_phase(task.schedule):
         outlook = await call.context.outlook_cache.current()
         (task,) = await call.context.run_in_thread(outlook.place, [task], old)
     return await call.context.run_in_thread(preview_schedule, task, period, now, _TIMES_SHOWN)
 
 
-def _period_and_replaced_tasks(
-    store: Store, task: Task, now: Callable[[], Instant]
-) -> tuple[CompiledPeriod | None, list[Task]]:
+def _period_and_replaced_tasks(store: Store, task: Task) -> tuple[CompiledPeriod | None, list[Task]]:
     """The period of a task, and the task it would replace; raise 422 for references to missing things."""
-    periods = {name: period for name, (_, period) in store.periods().items()}
-    limits = {} if task.limit is None else TaskAdmin(store, now).limits()
     try:
         # The command may be missing: a schedule alone can be previewed too.
-        check_references([replace(task, job=_PLACEHOLDER_COMMAND)], periods, limits)
+        check_references([replace(task, job=_PLACEHOLDER_COMMAND)], shared_names(store), UnchangedTasks(store))
     except Invalid as e:
-        raise invalid_request(FieldError(f"/{e.place.rpartition('.')[2]}", e.problem)) from None
+        raise invalid_request(FieldError(json_pointer(tuple(e.place.split("."))), e.problem)) from None
     old = store.find(task.name)
     return _period_of(task, store), [] if old is None or old.task.name != task.name else [old.task]
 

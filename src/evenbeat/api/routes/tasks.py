@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
-from evenbeat.admin.cross_check import limits_by_owner
+from evenbeat.admin.cross_check import check_not_depended_on, shared_names, task_errors
 from evenbeat.api.auth.scopes import narrow_filter, require_within
 from evenbeat.api.auth.while_authorized import while_authorized
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
@@ -17,17 +17,17 @@ from evenbeat.api.routes.task_answers import (
     errors_at,
     file_owner_notice,
     parse_key_values,
+    parse_request_time,
     task_in_path,
     task_response,
 )
-from evenbeat.load.cross_check import validate_task
 from evenbeat.load.one_off import require_future_at, resolve_relative_at
 from evenbeat.load.safe_text import text_error
-from evenbeat.model import Entry, Instant, Invalid, Name, Task
+from evenbeat.model import TEXT_LIMIT, Entry, Instant, Invalid, Name, Task
 from evenbeat.report.documents import iso_time, task_document
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.contract import Conflict, Filter, Store, StoreError
-from evenbeat.wire.documents import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, WholeTask
+from evenbeat.wire.documents import FilterState, Forced, NewTask, TaskDocument, TaskPage, TaskPatch, TimeText, WholeTask
 from evenbeat.wire.replies import EndedRun
 from evenbeat.wire.requests import AddTasks, ForceTasks, PauseTasks, RemoveTasks, SetTask
 
@@ -127,9 +127,8 @@ async def _check_against_store(call: Call, task: Task, before: Task | None = Non
         require_future_at(task, call.context.now(), before)
 
     def read(store: Store) -> list[FieldError]:
-        periods = {name: period for name, (_, period) in store.periods().items()}
-        limits = {name: most for some in limits_by_owner(store).values() for name, most in some.items()}
-        return [FieldError(json_pointer(path), message) for path, message in validate_task(task, periods, limits)]
+        found = task_errors(task, before, shared_names(store), store, call.scope)
+        return [FieldError(json_pointer(path), message) for path, message in found]
 
     if errors := await call.context.read_store(read):
         raise invalid_request(*errors)
@@ -138,6 +137,8 @@ async def _check_against_store(call: Call, task: Task, before: Task | None = Non
 async def _save_task(call: Call, entry: Entry, task: Task, version: int | None) -> Response:
     require_within(call.scope, entry.owner, task)
     await _check_against_store(call, task, entry.task)
+    if call.scope is not None:
+        await call.context.read_store(lambda store: check_not_depended_on(store, [entry], [task], call.scope))
     try:
         await call.context.node.ask(SetTask(entry.id, task, call.who, version))
     except Conflict:
@@ -149,6 +150,8 @@ async def _save_task(call: Call, entry: Entry, task: Task, version: int | None) 
 async def delete_task(call: Call) -> Response:
     entry = await task_in_path(call)
     check_if_match(call, entry)
+    if call.scope is not None:
+        await call.context.read_store(lambda store: check_not_depended_on(store, [entry], scope=call.scope))
     await call.context.node.ask(RemoveTasks(Filter(names=(entry.id,)), call.who))
     return Response(None, 204, file_owner_notice(entry))
 
@@ -175,17 +178,25 @@ async def _run_and_wait(call: Call) -> Response:
     return JSONResponse(ended_document(reply.ended[0]))
 
 
+class PauseQuery(Struct):
+    """Until when, and why."""
+
+    until: Annotated[TimeText | None, Meta(description="It is resumed then; without it, when somebody does.")] = None
+    reason: Annotated[str, Meta(max_length=TEXT_LIMIT, description="Why it is paused.")] = ""
+
+
 async def pause_task(call: Call) -> Response:
-    return await _set_paused(call, paused=True)
+    q: PauseQuery = call.query
+    until = parse_request_time(q.until, "/query/until")
+    entry = await task_in_path(call)
+    only = Filter(names=(entry.id,))
+    await call.context.node.ask(PauseTasks(only, True, call.who, until=until, reason=q.reason))  # noqa: FBT003
+    return await task_response(call, entry.id)
 
 
 async def resume_task(call: Call) -> Response:
-    return await _set_paused(call, paused=False)
-
-
-async def _set_paused(call: Call, *, paused: bool) -> Response:
     entry = await task_in_path(call)
-    await call.context.node.ask(PauseTasks(Filter(names=(entry.id,)), paused, call.who))
+    await call.context.node.ask(PauseTasks(Filter(names=(entry.id,)), False, call.who))  # noqa: FBT003
     return await task_response(call, entry.id)
 
 
@@ -251,6 +262,7 @@ ROUTES: Final = (
             _TAG,
         ),
         status=204,
+        error_statuses=(409,),
         conditional=True,
     ),
     Route(
@@ -278,6 +290,7 @@ ROUTES: Final = (
             TaskDocument,
             _TAG,
         ),
+        query=PauseQuery,
         headers=("ETag",),
     ),
     Route(

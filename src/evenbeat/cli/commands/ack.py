@@ -4,7 +4,8 @@ import argparse
 import sys
 
 from evenbeat.cli.output.common import duration_option, now, number_option, print_json
-from evenbeat.cli.task_commands import MAX_PROBLEM_ID, open_client, require_selection, required_task_filter
+from evenbeat.cli.task_selection import MAX_PROBLEM_ID, require_selection, required_task_filter
+from evenbeat.cli.which_database import open_client
 from evenbeat.model import Instant, Invalid, prefix_place
 from evenbeat.store.contract import Conflict
 from evenbeat.when.instant import parse_instant

@@ -5,14 +5,17 @@ from typing import Any
 
 from evenbeat.cli.arguments import KEY_OPTIONS
 from evenbeat.cli.output.common import now
-from evenbeat.cli.task_commands import key_value_options, open_client, print_changes, user_name
+from evenbeat.cli.task_selection import key_value_options, print_changes
 from evenbeat.cli.typed_values import parse_value
+from evenbeat.cli.which_database import open_client, user_name
 from evenbeat.load.one_off import resolve_relative_at
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid
 
 _TEXT_OPTIONS = ("function", "cwd", "user", "limit", "period", "zone", "cron", "calendar", "at", "start_at")
 """Keys whose values are always texts, whatever they look like."""
+_PARENT_OPTIONS = ("depends", "depends_any", "after", "after_failure")
+"""Keys whose values are names of other tasks."""
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -47,6 +50,9 @@ def _task_table(args: argparse.Namespace) -> dict[str, Any]:
         table["env"] = key_value_options(args.env, "--env")
     if args.label:
         table["labels"] = key_value_options(args.label, "--label")
+    if args.notify:
+        table["notify"] = [parse_value(text) if text.startswith("{") else text for text in args.notify]
+    table |= {key: parents for key in _PARENT_OPTIONS if (parents := getattr(args, key))}
     if args.disabled:
         table["enabled"] = False
     return table

@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from evenbeat.cli.task_commands import open_client, print_changes, show_progress
+from evenbeat.cli.task_selection import print_changes, show_progress
+from evenbeat.cli.which_database import open_client
 
 
 def run_command(args: argparse.Namespace) -> int:

@@ -7,12 +7,11 @@ import msgspec
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, now, number_option, print_json
-from evenbeat.cli.task_commands import open_client
-from evenbeat.model import Instant, Invalid
+from evenbeat.cli.typed_values import past_time
+from evenbeat.cli.which_database import open_client
 from evenbeat.report.documents import change_document
 from evenbeat.store.contract import AuditFilter, Change
-from evenbeat.when.duration import parse_duration
-from evenbeat.when.instant import parse_instant, spoken_instant
+from evenbeat.when.instant import spoken_instant
 from evenbeat.when.zone import zone
 
 MAX_CHANGES: Final = 100_000
@@ -24,7 +23,7 @@ _MAX_WIDTH: Final = 200
 def run_command(args: argparse.Namespace) -> int:
     """List the changes; exit 0."""
     most = number_option(args.limit, "--limit", MAX_CHANGES) or 0
-    since = None if args.since is None else _since(args.since, now())
+    since = None if args.since is None else past_time(args.since, now())
     with open_client(args) as client:
         entry = None if args.name is None else client.find(args.name)  # it may be an id
         name = args.name if entry is None else entry.task.name
@@ -34,19 +33,6 @@ def run_command(args: argparse.Namespace) -> int:
     else:
         _show(found)
     return 0
-
-
-def _since(text: str, at: Instant) -> Instant:
-    """`--since`: a time, or how long ago."""
-    try:
-        return Instant(at - parse_duration(text))
-    except Invalid:
-        pass
-    try:
-        return parse_instant(text, _UTC)
-    except Invalid:
-        accepted = "accepted: how long ago, such as 1d, or a time, such as 2026-12-01T09:00"
-        raise Invalid(f"{text[:64]!r} is neither a duration nor a time, {accepted}", place="--since") from None
 
 
 def _show(found: list[Change]) -> None:

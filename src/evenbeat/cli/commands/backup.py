@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from evenbeat.cli.output.common import print_json
-from evenbeat.cli.task_commands import database_option, open_store_read_only, show_progress
+from evenbeat.cli.task_selection import show_progress
+from evenbeat.cli.which_database import database_option, open_store_read_only
 from evenbeat.model import Invalid
 
 

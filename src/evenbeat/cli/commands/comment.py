@@ -3,8 +3,10 @@
 import argparse
 
 from evenbeat.cli.commands.ack import check_ids, print_problems_changed, refused
-from evenbeat.cli.task_commands import is_pattern, open_client, require_task
+from evenbeat.cli.task_selection import require_task
+from evenbeat.cli.which_database import open_client
 from evenbeat.model import Invalid
+from evenbeat.name_patterns import is_pattern
 from evenbeat.store.contract import ALL_TASKS, Conflict, Filter
 
 

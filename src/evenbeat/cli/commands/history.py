@@ -6,23 +6,29 @@ from typing import Final
 
 from rich.text import Text
 
-from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import open_client, require_task
-from evenbeat.model import SECOND, Instant, Invalid, Outcome
+from evenbeat.cli.output.common import console, now, print_json
+from evenbeat.cli.task_selection import require_task
+from evenbeat.cli.typed_values import past_time
+from evenbeat.cli.which_database import open_client
+from evenbeat.model import SECOND, Instant, Invalid, Outcome, RunKind
 from evenbeat.report.documents import run_document, skip_document
-from evenbeat.report.history import HistoryRecord
-from evenbeat.report.words import duration_words, first_line, nominals_of, outcome_words, skip_words, zone_of
+from evenbeat.report.history import HistoryRecord, record_time
+from evenbeat.report.retries import attempt_of_run
+from evenbeat.report.words import duration_words, nominals_of, outcome_words, run_summary, skip_words, zone_of
 from evenbeat.store.contract import RunRecord, SkipRecord
 from evenbeat.when.instant import spoken_instant
 from evenbeat.when.zone import Zone, zone
 
 MAX_RECORDS: Final = 100_000
+_RECORDS_SHOWN: Final = 20
 
 
 def run_command(args: argparse.Namespace) -> int:
     """List runs and skips; exit 0."""
-    if not 1 <= args.n <= MAX_RECORDS:
-        raise Invalid(f"{args.n} is out of range, accepted: 1 to {MAX_RECORDS}", place="-n")
+    since = None if args.since is None else past_time(args.since, now())
+    most = args.n if args.n is not None else _RECORDS_SHOWN if since is None else MAX_RECORDS
+    if not 1 <= most <= MAX_RECORDS:
+        raise Invalid(f"{most} is out of range, accepted: 1 to {MAX_RECORDS}", place="-n")
     where = zone("UTC")
     with open_client(args) as client:
         entry = None if args.name is None else client.find(args.name)
@@ -30,11 +36,13 @@ def run_command(args: argparse.Namespace) -> int:
             where = zone_of(entry.task, nominals_of(entry.task))
         asked = args.name if entry is None else entry.id
         try:
-            found = client.records(asked, args.n, failed=args.failed, skips=args.skips)
+            found = client.records(asked, most, failed=args.failed, skips=args.skips)
         except Invalid:
             if args.name is not None:
                 require_task(client, args.name)  # its error suggests a similar name
             raise
+    if since is not None:
+        found = [record for record in found if record_time(record) >= since]
     if args.json:
         print_json(
             {
@@ -70,7 +78,10 @@ def _run_cells(run: RunRecord) -> list[tuple[str, str]]:
     good = run.outcome in (None, Outcome.SUCCEEDED)
     took = "-" if run.ended is None else duration_words(run.ended - _start_text(run))
     is_claimed = run.started is None and run.ended is None
-    late = "-" if is_claimed else f"{(_start_text(run) - run.nominal) / SECOND:+.3f} s"
+    attempt = attempt_of_run(run)
+    # After others it is due as soon as it is claimed; its nominal time is that of the first of them.
+    due = run.claimed if run.kind is RunKind.CHAIN else run.nominal
+    late = "-" if is_claimed or attempt is not None else f"{(_start_text(run) - due) / SECOND:+.3f} s"
     state = ""
     if run.state is not None:
         state = f"{run.state.name} {'HARD' if run.hard else 'SOFT'} {run.attempt}"
@@ -78,5 +89,6 @@ def _run_cells(run: RunRecord) -> list[tuple[str, str]]:
         (f"{run.kind.word:8}  {late:>10}  {took:>8}  ", ""),
         (f"{'claimed' if is_claimed else outcome_words(run.outcome, run.status):9}  ", "green" if good else "red"),
         (f"{state}  " if state else "", ""),
-        (first_line(run.output), "dim"),
+        (f"attempt {attempt}  " if attempt is not None else "", ""),
+        (run_summary(run), "dim"),
     ]

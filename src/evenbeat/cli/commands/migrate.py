@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from evenbeat.cli.output.common import SafeConsole, print_json
-from evenbeat.cli.task_commands import database_option
+from evenbeat.cli.which_database import database_option
 from evenbeat.model import Invalid
 from evenbeat.store.addresses import is_shared_database, without_password
 from evenbeat.store.opening import check_driver

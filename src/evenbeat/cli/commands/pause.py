@@ -2,14 +2,18 @@
 
 import argparse
 
-from evenbeat.cli.task_commands import open_client, print_changes, require_selection, required_task_filter
+from evenbeat.cli.output.common import end_option
+from evenbeat.cli.task_selection import print_changes, require_selection, required_task_filter
+from evenbeat.cli.which_database import open_client
 
 
 def run_command(args: argparse.Namespace) -> int:
     """Pause or resume; exit 0, or 1 if no task is selected."""
     require_selection(args)
+    is_pause = args.command == "pause"
+    until, reason = (end_option(args.for_, args.until), args.reason) if is_pause else (None, "")
     with open_client(args) as client:
         only = required_task_filter(args, client)
-        changed = client.pause(only, paused=args.command == "pause")
+        changed = client.pause(only, paused=is_pause, until=until, reason=reason)
     print_changes(args, changed)
     return 0 if changed.changed or changed.unchanged else 1

@@ -1,22 +1,33 @@
-"""`evenbeat problems`: what is wrong with tasks, newest first; or one problem with its times and what people wrote."""
+"""`evenbeat problems`: what is wrong with tasks, newest first; or one problem with its times and its timeline."""
 
 import argparse
 from typing import Final
 
+import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, now, number_option, print_json
 from evenbeat.cli.output.task_words import STATE_COLOURS, relative_time
-from evenbeat.cli.task_commands import MAX_PROBLEM_ID, key_value_options, open_client
+from evenbeat.cli.task_selection import MAX_PROBLEM_ID, key_value_options
+from evenbeat.cli.which_database import open_client
 from evenbeat.load.safe_text import escaped_line
-from evenbeat.model import Cause, Instant, Invalid, State
-from evenbeat.report.problems import acknowledged_words, has_acknowledgement, note_document, problem_document
+from evenbeat.model import Instant, Invalid, State
+from evenbeat.report.problems import (
+    acknowledged_words,
+    has_acknowledgement,
+    held_words,
+    note_document,
+    problem_document,
+    problem_summary,
+    problem_words,
+)
 from evenbeat.report.words import first_line
 from evenbeat.store.contract import Filter, ProblemFilter
-from evenbeat.store.problem_records import ProblemNote, ProblemRecord
-from evenbeat.when.instant import spoken_instant
+from evenbeat.store.problem_records import ProblemRecord
+from evenbeat.when.instant import parse_instant, spoken_instant
 from evenbeat.when.zone import zone
+from evenbeat.wire.documents import TimelineEntry
 from evenbeat.wire.replies import NotFound
 
 MAX_PROBLEMS: Final = 1_000_000
@@ -37,10 +48,10 @@ def run_command(args: argparse.Namespace) -> int:
         None if args.state is None else State[args.state.upper()],
         None if args.all else not args.closed,
         most=most + 1,
+        acknowledged=True if args.acknowledged else False if args.unacknowledged else None,
     )
-    acknowledged = True if args.acknowledged else False if args.unacknowledged else None
     with open_client(args) as client:
-        found = client.problems(only, acknowledged=acknowledged)
+        found = client.problems(only)
     page, is_more, at = found[:most], len(found) > most, now()
     if args.json:
         print_json({"problems": [problem_document(problem, at) for problem in page], "more": is_more})
@@ -74,15 +85,17 @@ def _row(problem: ProblemRecord, at: Instant) -> tuple[tuple[str, str], ...]:
         (relative_time(problem.since, at), ""),
         (escaped_line(problem.task), "bold"),
         (escaped_line(_acknowledged_cell(problem, at)), ""),
-        (escaped_line(first_line(problem.output)), "dim"),
+        (escaped_line(problem_summary(problem)), "dim"),
     )
 
 
 def _state_words(problem: ProblemRecord) -> str:
-    words = "failing" if problem.cause == Cause.FAILED else problem.state.name
+    words = problem_words(problem)
     if problem.closed is not None:
         return f"{words}, {problem.reason or 'over'}"
-    return f"{words}, flapping" if problem.flapping else words
+    words = f"{words}, flapping" if problem.flapping else words
+    words = f"{words}, unreachable" if problem.unreachable else words
+    return f"{words}, in downtime" if problem.downtime else words
 
 
 def _acknowledged_cell(problem: ProblemRecord, at: Instant) -> str:
@@ -101,17 +114,19 @@ def _show_one(args: argparse.Namespace) -> int:
     with open_client(args) as client:
         try:
             problem, notes = client.problem(number)
+            timeline = client.problem_timeline(number)
         except NotFound as e:
             raise Invalid(str(e), place="--id") from None
     at = now()
     if args.json:
-        print_json({**problem_document(problem, at), "notes": [note_document(note) for note in notes]})
+        documents = {"notes": [note_document(note) for note in notes], "timeline": msgspec.to_builtins(timeline)}
+        print_json({**problem_document(problem, at), **documents})
     else:
-        _show_problem(problem, notes, at)
+        _show_problem(problem, timeline, at)
     return 0
 
 
-def _show_problem(problem: ProblemRecord, notes: list[ProblemNote], at: Instant) -> None:
+def _show_problem(problem: ProblemRecord, timeline: list[TimelineEntry], at: Instant) -> None:
     out = console()
     colour = "dim" if problem.closed is not None else STATE_COLOURS[problem.state]
     out.print(Text.assemble((problem.task, "bold"), "  ", (_state_words(problem), colour)))
@@ -122,13 +137,17 @@ def _show_problem(problem: ProblemRecord, notes: list[ProblemNote], at: Instant)
         if t is not None:
             out.print(Text(f"  {what} {spoken_instant(t, _UTC)}, {relative_time(t, at)}"))
     out.print(Text(f"  {acknowledged_words(problem, at, _UTC)}"))
+    if problem.hold:
+        out.print(Text(f"  {held_words(problem, _UTC)}"))
     if problem.output:
-        out.print(Text(f"  {first_line(problem.output)}", "dim"))
-    if notes:
-        out.print("\n[bold]notes[/bold]")
-    for note in notes:
-        head = f"  {spoken_instant(note.at, _UTC)}  {note.who}  {note.action}"
-        lines = note.text.splitlines()
-        out.print(Text(f"{head}: {lines[0]}" if lines else head))
+        out.print(Text(f"  {problem_summary(problem)}", "dim"))
+    if timeline:
+        out.print("\n[bold]timeline[/bold]")
+    for entry in timeline:
+        when = spoken_instant(parse_instant(entry.at, _UTC), _UTC)
+        head = f"  {when}  {f'{entry.who}  {entry.kind}' if entry.who else ''}"
+        lines = entry.text.splitlines()
+        first = f"{': ' if entry.who else ''}{lines[0]}" if lines else ""
+        out.print(Text(head + first))
         for line in lines[1:]:
             out.print(Text(f"    {line}"))

@@ -4,7 +4,8 @@ import argparse
 import sys
 
 from evenbeat.admin.file_owner import owning_files
-from evenbeat.cli.task_commands import open_client, print_changes, require_selection, required_task_filter
+from evenbeat.cli.task_selection import print_changes, require_selection, required_task_filter
+from evenbeat.cli.which_database import open_client
 from evenbeat.wire.replies import Names
 
 

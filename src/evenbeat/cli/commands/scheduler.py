@@ -7,7 +7,7 @@ from typing import Final
 
 from evenbeat.cli.node_commands import node_display, node_options, report_end
 from evenbeat.cli.output.common import warn_of_secret_argument
-from evenbeat.cli.task_commands import database_option
+from evenbeat.cli.which_database import database_option
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
 from evenbeat.node.process.run_cluster_node import run_cluster_node

@@ -6,8 +6,9 @@ from typing import Any
 
 from evenbeat.admin.file_owner import OVERWRITTEN_NOTICE, file_of_owner
 from evenbeat.cli.output.common import now
-from evenbeat.cli.task_commands import open_client, print_changes, require_task
+from evenbeat.cli.task_selection import print_changes, require_task
 from evenbeat.cli.typed_values import parse_value
+from evenbeat.cli.which_database import open_client
 from evenbeat.load.one_off import resolve_relative_at
 from evenbeat.load.task_keys import change_table as changed_table
 from evenbeat.load.task_keys import task_from_table, task_to_table

@@ -76,7 +76,8 @@ def _show(report: SimulationReport, tasks: int, length: int) -> None:
     out = console()
     load = summarize(report.starts)
     out.print(f"[bold]{report.runs:,} runs[/bold] of {tasks:,} tasks in {format_duration(length)}")
-    out.print(f"  starts per second: mean {load.mean:.2f}, peak {load.peak:.0f}, peak/mean {load.peak_to_mean:.3f}")
+    ratio = f", peak/mean {load.peak_to_mean:.3f}" if load.mean >= 1 else ""  # of a few tasks it says nothing
+    out.print(f"  starts per second: mean {load.mean:.2f}, peak {load.peak:.0f}{ratio}")
     late = _lateness(report)
     out.print(f"  lateness: p50 {late['p50']:.3f} s, p99 {late['p99']:.3f} s, max {late['max']:.3f} s")
     for reason, count in report.skipped.items():

@@ -4,7 +4,7 @@ import argparse
 
 from evenbeat.cli.commands.status import run_command as status
 from evenbeat.cli.output.common import number_option
-from evenbeat.cli.task_commands import open_client
+from evenbeat.cli.which_database import open_client
 from evenbeat.model import Invalid
 
 _MAX_SLOTS = 1_000_000

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from evenbeat.cli.output.common import at_option, console, length_option, load_file_option, now, print_json, seed_option
 from evenbeat.cli.output.picture import new_figure, save_figure
 from evenbeat.model import DAY, HOUR, MAX_EVERY, MIN_EVERY, SECOND, Instant, Invalid, Spread
-from evenbeat.when.compare import SpreadWorkload, curves, workload_of
-from evenbeat.when.curve import Stretch, summarize
+from evenbeat.when.compare import SpreadWorkload, curves, least_peak, workload_of
+from evenbeat.when.curve import CurveSummary, Stretch, summarize
 from evenbeat.when.duration import format_duration, parse_duration
 from evenbeat.when.period import compile_periods
 from evenbeat.when.zone import zone
@@ -25,6 +25,9 @@ _COLUMNS: Final = 60
 _AT_MEAN: Final = 2
 _FULL: Final = 0.15
 _LEGEND: Final = f"peak of each part: {_BLOCKS[_AT_MEAN]} the mean, {_BLOCKS[-1]} {_FULL:.0%} above it or more"
+_LEGEND_OF_FEW: Final = f"peak of each part: {_BLOCKS[-1]} the highest of all"
+_FEW: Final = 1.0
+"""Load per second below which peak/mean says nothing: a single start is many times the mean."""
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -36,10 +39,23 @@ def run_command(args: argparse.Namespace) -> int:
     loads = curves(workload, chosen, stretch)
     if args.plot:
         _plot(loads, args.plot, workload.describe())
+    found = {strategy: summarize(curve) for strategy, curve in loads.items()}
+    # Icinga's rule skips what falls outside a period, so its peak may be lower.
+    least = {s: min(least_peak(workload, stretch, summary.mean), summary.peak) for s, summary in found.items()}
     if args.json:
-        print_json({"strategies": {s.value: summarize(c)._asdict() for s, c in loads.items()}})
+        print_json({"strategies": {s.value: found[s]._asdict() | {"least_peak": least[s]} for s in found}})
+        return 0
+    out = console()
+    length = format_duration(stretch.seconds * SECOND)
+    out.print(f"[bold]Load per second[/bold] of {workload.describe()}, over {length}\n")
+    if max(summary.mean for summary in found.values()) < _FEW:
+        _show_few(loads, found, least)
     else:
-        _show(loads, workload, stretch)
+        _show(loads, found)
+    if workload.kept_phases:
+        out.print(f"\n[dim]{workload.kept_phases:,} of them keep the phase given in the file[/dim]")
+    if not any(curve.any() for curve in loads.values()):
+        out.print("\n[dim]nothing starts in this time[/dim]")
     return 0
 
 
@@ -80,30 +96,45 @@ def _draws(count: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], N
     return rng.random(count), rng.integers(0, RAND_MAX, count, endpoint=True).astype(np.float64)
 
 
-def _show(loads: dict[Spread, NDArray[np.float64]], workload: SpreadWorkload, stretch: Stretch) -> None:
+def _show(loads: dict[Spread, NDArray[np.float64]], found: dict[Spread, CurveSummary]) -> None:
     out = console()
-    length = format_duration(stretch.seconds * SECOND)
-    out.print(f"[bold]Load per second[/bold] of {workload.describe()}, over {length}\n")
-    legend = _LEGEND if _can_show_blocks() else _LEGEND.translate(_PLAIN)
-    out.print(f"[dim]strategy        mean       peak        min  peak/mean  {legend}[/dim]")
-    for strategy, curve in loads.items():
-        s = summarize(curve)
+    out.print(f"[dim]strategy        mean       peak        min  peak/mean  {_blocks(_LEGEND)}[/dim]")
+    for strategy, s in found.items():
+        curve = loads[strategy]
+        above = [peak / (s.mean or 1.0) - 1 for peak in _peaks(curve)]
+        heights = [round(_AT_MEAN + a / _FULL * (len(_BLOCKS) - 1 - _AT_MEAN)) for a in above]
         out.print(
             f"{strategy.value:<10}{s.mean:>10.2f} {s.peak:>10.2f} {s.min:>10.2f} "
-            f"[bold]{s.peak_to_mean:>10.3f}[/bold]  {_sparkline(curve)}"
+            f"[bold]{s.peak_to_mean:>10.3f}[/bold]  {_sparkline(heights)}"
         )
-    if workload.kept_phases:
-        out.print(f"\n[dim]{workload.kept_phases:,} of them keep the phase given in the file[/dim]")
-    if not any(curve.any() for curve in loads.values()):
-        out.print("\n[dim]nothing starts in this time[/dim]")
 
 
-def _sparkline(curve: NDArray[np.float64]) -> str:
-    mean = float(curve.mean()) or 1.0
-    above = [float(part.max()) / mean - 1 for part in np.array_split(curve, min(_COLUMNS, len(curve)))]
-    heights = [round(_AT_MEAN + a / _FULL * (len(_BLOCKS) - 1 - _AT_MEAN)) for a in above]
-    blocks = "".join(_BLOCKS[min(max(height, 0), len(_BLOCKS) - 1)] for height in heights)
-    return blocks if _can_show_blocks() else blocks.translate(_PLAIN)
+def _show_few(
+    loads: dict[Spread, NDArray[np.float64]], found: dict[Spread, CurveSummary], least: dict[Spread, float]
+) -> None:
+    """Of little load: the peak beside the smallest possible one."""
+    out, highest = console(), max(summary.peak for summary in found.values()) or 1.0
+    out.print(f"[dim]strategy        mean       peak  smallest possible peak  {_blocks(_LEGEND_OF_FEW)}[/dim]")
+    for strategy, s in found.items():
+        heights = [round(peak / highest * (len(_BLOCKS) - 1)) for peak in _peaks(loads[strategy])]
+        out.print(
+            f"{strategy.value:<10}{s.mean:>10.2f} [bold]{s.peak:>10.2f}[/bold] {least[strategy]:>23.2f}  "
+            f"{_sparkline(heights)}"
+        )
+
+
+def _peaks(curve: NDArray[np.float64]) -> list[float]:
+    """The peak of each part of a curve, for one character each."""
+    return [float(part.max()) for part in np.array_split(curve, min(_COLUMNS, len(curve)))]
+
+
+def _sparkline(heights: list[int]) -> str:
+    return _blocks("".join(_BLOCKS[min(max(height, 0), len(_BLOCKS) - 1)] for height in heights))
+
+
+def _blocks(text: str) -> str:
+    """A text with blocks as this terminal can show it."""
+    return text if _can_show_blocks() else text.translate(_PLAIN)
 
 
 def _can_show_blocks() -> bool:

@@ -10,7 +10,7 @@ from evenbeat.admin.capacity import limit_capacities, slot_capacity
 from evenbeat.cli.output.cluster_lines import cluster_lines
 from evenbeat.cli.output.common import console, print_json
 from evenbeat.cli.output.status_lines import capacity_lines, status_lines
-from evenbeat.cli.task_commands import database_option, open_client, open_store_read_only
+from evenbeat.cli.which_database import database_option, open_client, open_store_read_only
 from evenbeat.model import State
 from evenbeat.store.addresses import is_shared_database, without_password
 from evenbeat.store.contract import Filter, Store

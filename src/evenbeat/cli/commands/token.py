@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from evenbeat.admin.sign_in_links import link_code_digest, new_link_code, sign_in_url
 from evenbeat.admin.tokens import TOKEN_PREFIX, create_api_token, decode_tokens
 from evenbeat.cli.output.common import console, duration_option, now, print_json
-from evenbeat.cli.task_commands import key_value_options, open_database_client, open_store_read_only
+from evenbeat.cli.task_selection import key_value_options
+from evenbeat.cli.which_database import open_database_client, open_store_read_only
 from evenbeat.core.access_rules import SIGN_IN_LINK_LIFETIME
 from evenbeat.core.scope import Scope
 from evenbeat.model import MAX_EVERY, SECOND, Instant, Invalid

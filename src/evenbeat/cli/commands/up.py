@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from evenbeat.cli.node_commands import node_display, node_options, report_end
-from evenbeat.cli.task_commands import database_option
+from evenbeat.cli.which_database import database_option
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Invalid
 from evenbeat.node.options import NodeOptions

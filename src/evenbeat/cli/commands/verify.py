@@ -6,10 +6,16 @@ from itertools import chain
 
 from evenbeat.cli.output.common import console, print_json
 from evenbeat.sim import cluster_model as cluster
+from evenbeat.sim.alert_explore import ALERT_SENTENCES, ALERT_WORLDS, verify_alerts
+from evenbeat.sim.chain_explore import CHAIN_SENTENCES, CHAIN_WORLDS, verify_chains
 from evenbeat.sim.cluster_verify import CLUSTERS, verify_clusters
+from evenbeat.sim.dependency_explore import DEPENDENCY_SENTENCES, DEPENDENCY_WORLDS, verify_dependencies
 from evenbeat.sim.explore import Counterexample
+from evenbeat.sim.hold_explore import HOLD_SENTENCES, HOLD_WORLDS, verify_holds
+from evenbeat.sim.network_explore import NETWORK_SENTENCES, NETWORK_WORLDS, verify_networks
 from evenbeat.sim.problem_explore import PROBLEM_SENTENCES, PROBLEM_WORLDS, verify_problems
 from evenbeat.sim.properties import WORLD_SENTENCES
+from evenbeat.sim.retry_explore import RETRY_SENTENCES, RETRY_WORLDS, verify_retries
 from evenbeat.sim.verify import WORLDS, VerifiedWorld, property_verdicts, verify, world_of
 
 
@@ -17,10 +23,22 @@ def run_command(args: argparse.Namespace) -> int:
     """Print what was explored and which properties hold; exit 1, with the shortest counterexample, if one does not."""
     given = args.tasks is not None or args.slots is not None
     shapes = (world_of(args.tasks, args.slots),) if given else WORLDS
-    sentences = WORLD_SENTENCES if given else WORLD_SENTENCES | PROBLEM_SENTENCES | cluster.CLUSTER_SENTENCES
+    of_jobs = RETRY_SENTENCES | CHAIN_SENTENCES
+    of_problems = PROBLEM_SENTENCES | DEPENDENCY_SENTENCES | HOLD_SENTENCES | ALERT_SENTENCES | NETWORK_SENTENCES
+    every_sentence = WORLD_SENTENCES | of_jobs | of_problems | cluster.CLUSTER_SENTENCES
+    sentences = WORLD_SENTENCES if given else every_sentence
     verified: list[VerifiedWorld] = []
-    others = () if given else chain(verify_problems(PROBLEM_WORLDS), verify_clusters(CLUSTERS))
-    for one in chain(verify(shapes), others):
+    others = (
+        verify_retries(RETRY_WORLDS),
+        verify_chains(CHAIN_WORLDS),
+        verify_problems(PROBLEM_WORLDS),
+        verify_dependencies(DEPENDENCY_WORLDS),
+        verify_holds(HOLD_WORLDS),
+        verify_alerts(ALERT_WORLDS),
+        verify_networks(NETWORK_WORLDS),
+        verify_clusters(CLUSTERS),
+    )
+    for one in chain(verify(shapes), *(() if given else others)):
         verified.append(one)
         if not args.json:
             _show_world(one)

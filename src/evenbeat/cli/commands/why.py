@@ -1,4 +1,4 @@
-"""`evenbeat why`: why a task runs or does not run, now or at a given time, and when it is next due."""
+"""`evenbeat why`: why a task runs or does not run, now or at a given time; who was notified of a problem, and why."""
 
 import argparse
 
@@ -6,7 +6,8 @@ import msgspec
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, print_json
-from evenbeat.cli.task_commands import open_client, require_task
+from evenbeat.cli.task_selection import require_task
+from evenbeat.cli.which_database import open_client
 from evenbeat.model import prefix_place
 from evenbeat.report.why_facts import typed_time_span
 from evenbeat.wire.replies import NotFound
@@ -30,4 +31,8 @@ def run_command(args: argparse.Namespace) -> int:
     out.print(Text(found.answer, "bold"))
     for reason in found.reasons:
         out.print(Text(f"  - {reason}"))
+    if found.notified:
+        out.print("[bold]notified[/bold]")
+    for line in found.notified:
+        out.print(Text(f"  - {line.text}"))
     return 0

@@ -18,7 +18,7 @@ from evenbeat.cli.output.common import (
     warn_of_secret_argument,
 )
 from evenbeat.core.environment import not_passed, own_secrets
-from evenbeat.core.guard import kill_after
+from evenbeat.core.timebox import kill_after
 from evenbeat.load.pass_env import pass_env_errors
 from evenbeat.load.safe_text import text_error
 from evenbeat.model import MAX_EVERY, NAME_LIMIT, SECOND, Invalid

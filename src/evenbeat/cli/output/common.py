@@ -69,6 +69,25 @@ def duration_option(text: str, option: str) -> int:
         return parse_duration(text)
 
 
+def time_option(text: str, option: str) -> Instant:
+    """The time given by an option, in UTC unless it has an offset."""
+    from evenbeat.when.instant import parse_instant  # noqa: PLC0415
+    from evenbeat.when.zone import zone  # noqa: PLC0415
+
+    with prefix_place(option):
+        return parse_instant(text, zone("UTC"))
+
+
+def end_option(length: str | None, until: str | None, start: Instant | None = None) -> Instant | None:
+    """`--for D`, counted from now or from `start`, or `--until T`; None for neither."""
+    if length is None:
+        return None if until is None else time_option(until, "--until")
+    found = duration_option(length, "--for")
+    if not found:
+        raise Invalid(f"{length} is no time at all, accepted: a duration such as 2h", place="--for")
+    return Instant((now() if start is None else start) + found)
+
+
 def seed_option(seed: int) -> int:
     """`--seed N`."""
     if seed < 0:

@@ -29,12 +29,24 @@ def status_lines(status: Status) -> list[str]:
         lines.append("outcomes: " + _counts(status.outcomes))
     if status.skipped:
         lines.append("skipped: " + _counts(status.skipped))
+    lines += _message_lines(status)
     lines += [f"[red]{escape(problem)}[/red]" for problem in status.problems]
     if not status.executes:
         lines.append(f"[yellow]{NO_WORKERS_TEXT}[/yellow]")
     if status.files != "ok":
         found = escape(status.files)
         lines.append(f"[red]the files could not be applied; their last applied versions are in effect: {found}[/red]")
+    return lines
+
+
+def _message_lines(status: Status) -> list[str]:
+    lines = []
+    if status.messages_waiting:
+        some = f"{status.messages_waiting:,} message{'' if status.messages_waiting == 1 else 's'} to contacts"
+        lines.append(f"{some} not delivered yet, the oldest since {status.messages_waiting_since}")
+    if status.failing_contacts:
+        names = ", ".join(status.failing_contacts)
+        lines.append(f"[red]messages do not arrive: {escape(names)}; `evenbeat contacts NAME` tells why[/red]")
     return lines
 
 

@@ -5,6 +5,7 @@ type into the shell. `EscapingStream` shows them as text. Output of rich passes 
 own colours are escape sequences too.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,16 @@ def raw_stream(stream: TextIO) -> TextIO:
 def escape_output() -> None:
     """Escape stdout and stderr from now on."""
     sys.stdout, sys.stderr = _escaping(sys.stdout), _escaping(sys.stderr)
+
+
+def has_terminal(stream: TextIO) -> bool:
+    """Is the stream a terminal, and this process in its foreground?"""
+    if not stream.isatty():
+        return False
+    try:
+        return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    except OSError:
+        return True  # a terminal without sessions
 
 
 @contextmanager

@@ -1,30 +1,33 @@
-"""Imports timers of Jenkins: a list of `name: H/15 * * * *`, or a job's config.xml, with unchanged times."""
+"""Imports timers of Jenkins: a list of `name: H/15 * * * *`, or the config.xml of jobs, with unchanged times."""
 
 import re
-import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from evenbeat.load.config import BadFileError, Config, ConfigError, FilePosition
+from evenbeat.load.importers.jenkins_chains import ChainLink, chain_links, chained_schedules
+from evenbeat.load.importers.jenkins_job import PLACEHOLDER, JenkinsJob, JobReader
+from evenbeat.load.importers.report import ImportReport, ImportResult, shown
+from evenbeat.load.importers.secret_values import SecretFiles
+from evenbeat.load.importers.source_files import check_exists, files_below, read_source
+from evenbeat.load.importers.task_names import TaskNames
+from evenbeat.load.importers.xml_tree import parse_xml
 from evenbeat.load.safe_text import name_error, safe_name
-from evenbeat.load.write_toml import ImportResult, config_document
-from evenbeat.model import NAME_LIMIT, Days, Hash, Invalid, Job, Schedule, Task
+from evenbeat.load.write_toml import config_document
+from evenbeat.model import NAME_LIMIT, Contact, Days, Hash, Invalid, Job, NotifyContact, Schedule, Task
 from evenbeat.when.cron_entry import CronEntry, parse_cron_entry
 from evenbeat.when.hashing import JenkinsChooser
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.zone import zone as zone_named
 
-_MAX_XML_BYTES: Final = 16 << 20
 _LIST_LINE: Final = re.compile(r"\s*(?P<name>\S.*?)\s*:\s+(?P<spec>\S.*?)\s*")
 _ZONE: Final = re.compile(r"\s*TZ\s*=\s*(?P<zone>\S*)\s*")
-_DECLARATION: Final = re.compile(r"\s*<\?xml.*?\?>", re.DOTALL)
-_SPECS: Final = "./triggers//hudson.triggers.TimerTrigger/spec"
-_SPECS_OF_PIPELINES: Final = "./properties//hudson.triggers.TimerTrigger/spec"
-_STEPS: Final = "./builders/*"
-_SHELL_STEP: Final = "hudson.tasks.Shell"
-_PLACEHOLDER: Final = Job(command=("noop",))
-"""For a task whose command is not known; it is disabled."""
+_CATEGORIES: Final = "hudson.plugins.throttleconcurrents.ThrottleJobProperty.xml"
+"""The file of Jenkins' home that says how many jobs of each category run at the same time."""
+_WORKSPACES: Final = "jobs ran in workspaces of their own; a task runs in the folder of the node, unless it has a `cwd`"
 
 
 class _TimerLine(NamedTuple):
@@ -34,42 +37,126 @@ class _TimerLine(NamedTuple):
     text: str
     zone: str
     place: FilePosition | None
+    env: Mapping[str, str] = {}
 
 
-def import_jenkins(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> ImportResult:
+def find_jenkins_files(paths: Sequence[Path], report: ImportReport) -> list[tuple[str, str]]:
+    """The (text, file) pairs that these paths lead to: of a folder the config.xml of all jobs below it."""
+    found = []
+    for path in paths:
+        check_exists(path)
+        files = [path]
+        if path.is_dir():
+            files = [file for file in files_below(path) if _is_job(file, path) or file.name == _CATEGORIES]
+            if not files:
+                raise BadFileError([ConfigError(str(path), None, "no jobs/NAME/config.xml in it")])
+        found += [(read_source(file, report), str(file)) for file in files]
+    return found
+
+
+def _is_job(file: Path, root: Path) -> bool:
+    if file.name != "config.xml":
+        return False
+    return file.parent == root or file.parent.parent.name == "jobs" or file.parent.parent == root
+
+
+def import_jenkins(
+    texts: Sequence[tuple[str, str]],
+    zone: str = "UTC",
+    report: ImportReport | None = None,
+    secrets_folder: str = "jenkins-secrets",
+) -> ImportResult:
     """The tasks of (text, file) pairs: lists of timers, config.xml; raise BadFileError with every problem found."""
-    tasks: dict[str, Task] = {}
-    errors: list[ConfigError] = []
-    warnings: list[ConfigError] = []
+    report, secrets = report or ImportReport(), SecretFiles(secrets_folder)
+    importer = _JenkinsImport(zone, report, secrets)
     for text, file in texts:
-        reader = _JenkinsReader(file)
-        found = reader.from_xml(text, zone) if text.lstrip().startswith("<") else reader.from_list(text, zone)
-        errors += reader.errors
-        warnings += reader.warnings
-        errors += [
-            ConfigError(file, None, f"{t.name!r} is there twice; names are unique") for t in found if t.name in tasks
-        ]
-        tasks |= {task.name: task for task in found}
-    if errors:
-        raise BadFileError(errors)
-    return ImportResult(config_document(Config(tuple(tasks.values()), {}, {}, None)), warnings)
+        if Path(file).name == _CATEGORIES:
+            importer.read_categories(text, file)
+    for text, file in texts:
+        if Path(file).name != _CATEGORIES:
+            importer.read(text, file)
+    if importer.errors:
+        raise BadFileError(importer.errors)
+    return report.result(config_document(importer.config()))._replace(secrets=secrets.contents)
 
 
-class _JenkinsReader:
-    def __init__(self, file: str) -> None:
-        self._file = file
+class _ReadJob(NamedTuple):
+    """A job that was read, and what all of its tasks have."""
+
+    file: str
+    place: FilePosition
+    kind: str
+    job: Job
+    enabled: bool
+    keys: dict[str, Any]
+    tasks: list[str]
+    """Those that its timer has become."""
+
+
+class _JenkinsImport:
+    def __init__(self, zone: str, report: ImportReport, secrets: SecretFiles) -> None:
         self.errors: list[ConfigError] = []
-        self.warnings: list[ConfigError] = []
+        self._zone_name = zone
+        self._report = report
+        self._secrets = secrets
+        self._file = ""
+        self._has_warned_of_workspaces = False
+        self._categories: dict[str, int] = {}
+        self._tasks_found: dict[str, Task] = {}
+        self._jobs: dict[str, _ReadJob] = {}
+        self._doubts: dict[str, list[str]] = {}
+        self._links: list[ChainLink] = []
+        self._contacts: dict[str, Contact] = {}
+        self._limits: dict[str, int] = {}
+
+    def config(self) -> Config:
+        """Everything that was read."""
+        self._add_chained_tasks()
+        tasks = tuple(self._tasks_found.values())
+        used = {task.limit for task in tasks}
+        notified = {one.to for task in tasks for one in task.notify}
+        return Config(
+            tasks,
+            {},
+            {name: most for name, most in self._limits.items() if name in used},
+            None,
+            {name: contact for name, contact in self._contacts.items() if name in notified},
+        )
+
+    def read_categories(self, text: str, file: str) -> None:
+        """The sizes of throttled categories."""
+        try:
+            root = parse_xml(text, file)
+        except BadFileError as e:
+            self.errors += e.errors
+            return
+        for one in root.below("hudson.plugins.throttleconcurrents.ThrottleJobProperty_-ThrottleCategory"):
+            most = one.value("maxConcurrentTotal")
+            if re.fullmatch("[0-9]{1,6}", most) and int(most):
+                self._categories[one.value("categoryName")] = int(most)
+
+    def read(self, text: str, file: str) -> None:
+        """One list, or one config.xml."""
+        self._file = file
+        try:
+            found = self._from_xml(text) if text.lstrip().startswith("<") else self._from_list(text, self._zone_name)
+        except BadFileError as e:
+            self.errors += e.errors
+            return
+        for task in found:
+            if task.name in self._tasks_found:
+                self._refuse(None, f"{task.name!r} is there twice; names are unique")
+            self._tasks_found[task.name] = task
 
     def _refuse(self, place: FilePosition | None, problem: str) -> None:
         self.errors.append(ConfigError(self._file, place, problem))
 
     def _warn(self, problem: str) -> None:
-        self.warnings.append(ConfigError(self._file, None, problem))
+        self._report.warn(self._file, None, problem)
 
     # A list
 
-    def from_list(self, text: str, zone: str) -> list[Task]:
+    def _from_list(self, text: str, zone: str) -> list[Task]:
         """`name: H/15 * * * *`, line by line."""
         jobs: dict[str, list[_TimerLine]] = {}
         for number, line in enumerate(text.splitlines(), start=1):
@@ -83,73 +170,77 @@ class _JenkinsReader:
             else:
                 at = FilePosition(number, len(line) - len(line.lstrip()) + 1)
                 self._refuse(at, f"{line.strip()[:64]!r} is not understood, accepted: name: H/15 * * * *")
-        tasks = [task for lines in jobs.values() for task in self._tasks(lines, _PLACEHOLDER, enabled=False)]
+        tasks = [task for lines in jobs.values() for task in self._tasks(lines, PLACEHOLDER, enabled=False)]
         if tasks:
             self._warn("a list says when, not what: the tasks are written disabled; give each task its command")
         return tasks
 
     # A job's config.xml
 
-    def from_xml(self, text: str, zone: str) -> list[Task]:
-        """The timer of one job, and its command if that is a shell step."""
+    def _from_xml(self, text: str) -> list[Task]:
+        """The tasks of one job: one for each line of its timer."""
         name = _job_name(self._file)
-        root = self._root(text)
-        tasks: list[Task] = []
-        if root is not None:
-            specs = [e.text or "" for e in (*root.iterfind(_SPECS), *root.iterfind(_SPECS_OF_PIPELINES))]
-            lines = list(self._lines(name, "\n".join(specs), zone))
-            if not lines and not self.errors:
-                self._warn(f"{name}: no timer, so nothing to import")
-            enabled = (root.findtext("disabled") or "").strip().lower() != "true"
-            if lines:
-                job = self._job(root, name)
-                tasks = self._tasks(lines, job, enabled=enabled and job is not _PLACEHOLDER)
-            for other in ("hudson.triggers.SCMTrigger", "jenkins.triggers.ReverseBuildTrigger"):
-                if root.find(f".//{other}") is not None:
-                    self._warn(f"{name}: {other} is not imported, only timers are")
+        root = parse_xml(text, self._file)
+        self._links += chain_links(root, name, self._file)
+        reader = JobReader(root, name, self._file, self._report, self._secrets, self._categories)
+        if reader.is_folder():
+            self._report.omit(
+                self._file, root.place, f"{name} ({root.tag})", "a folder is part of the names of its jobs"
+            )
+            return []
+        found = reader.read()
+        self._contacts |= found.contacts
+        self._limits |= found.limits
+        enabled, keys = not (found.is_disabled or found.doubts), _task_keys(found)
+        zone, lines = self._zone_name, []
+        for line in found.lines:
+            if zone_line := _ZONE.fullmatch(line.text):
+                zone = self._zone(zone_line["zone"], line.place) or zone
+            else:
+                lines.append(_TimerLine(name, line.text, zone, line.place, line.env))
+        tasks = self._tasks(lines, found.job, enabled=enabled, keys=keys) if lines else []
+        names = [task.name for task in tasks]
+        self._jobs[name] = _ReadJob(self._file, root.place, root.tag, found.job, enabled, keys, names)
+        self._doubts[name] = found.doubts
         return tasks
 
-    def _root(self, text: str) -> "ET.Element | None":
-        if len(text) > _MAX_XML_BYTES:
-            self._refuse(None, f"larger than {_MAX_XML_BYTES >> 20} MiB")
-            return None
-        # Entities are how a small file becomes a huge one, or another one; Jenkins writes none.
-        declared = re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE)
-        if declared is not None:
-            before = text[: declared.start()]
-            place = FilePosition(before.count("\n") + 1, len(before) - before.rfind("\n"))
-            self._refuse(place, f"{declared[0]} is not accepted in a config.xml")
-            return None
-        try:
-            # Jenkins declares XML 1.1, which the parser does not know and nothing here needs.
-            declaration = _DECLARATION.match(text)
-            end = declaration.end() if declaration else 0
-            blank = "\n" * text[:end].count("\n")
-            return ET.fromstring(blank + text[end:])  # noqa: S314 - without a DOCTYPE there are no entities
-        except ET.ParseError as e:
-            line, column = e.position
-            self._refuse(FilePosition(line, column + 1), f"not XML: {e.msg.partition(':')[0]}")
-            return None
+    def _add_chained_tasks(self) -> None:
+        """Tasks of jobs that other jobs start."""
+        timed = {name: job.tasks for name, job in self._jobs.items()}
+        names = TaskNames(self._tasks_found)
+        renamed: dict[str, str] = {}
+        for job, title, schedule in chained_schedules(self._links, self._jobs, timed, self._report):
+            read = self._jobs[job]
+            name = renamed[title] = names.unique(safe_name(title)[:NAME_LIMIT])
+            parents = [renamed.get(parent, parent) for parent in schedule.parents]
+            key = "after" if schedule.after else "after_failure"
+            own = msgspec.structs.replace(schedule, **{key: tuple(parents)})
+            self._tasks_found[name] = Task(name, own, read.job, enabled=read.enabled, **read.keys)
+            read.tasks.append(name)
+        for name, read in self._jobs.items():
+            self._file = read.file
+            if not read.tasks:
+                what = f"{name} ({read.kind})"
+                self._report.omit(read.file, read.place, what, "neither a timer nor a job here starts it")
+            elif doubts := self._doubts[name]:
+                self._warn(f"{name} is written disabled: {shown('; '.join(doubts))}")
+            elif read.job.cwd is None and not self._has_warned_of_workspaces:
+                self._has_warned_of_workspaces = True
+                self._warn(_WORKSPACES)
+            self._limit_tasks(name, read)
 
-    def _lines(self, name: str, spec: str, zone: str) -> Iterator[_TimerLine]:
-        for line in spec.splitlines():
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            if found := _ZONE.fullmatch(line):
-                zone = self._zone(found["zone"], None) or zone
-            else:
-                yield _TimerLine(name, line.strip(), zone, None)
-
-    def _job(self, root: "ET.Element", name: str) -> Job:
-        steps = root.findall(_STEPS)
-        scripts = [(step.findtext("command") or "") for step in steps if step.tag == _SHELL_STEP]
-        if len(scripts) == len(steps) == 1 and scripts[0].strip() and not scripts[0].startswith("#!"):
-            # As Jenkins runs it.
-            return Job(command=("/bin/sh", "-xe", "-c", scripts[0]))
-        found = ", ".join(dict.fromkeys(step.tag for step in steps)) or "none"
-        only = f"only a single shell step becomes the command, found: {found}"
-        self._warn(f"{name} is written disabled: {only}; give the task its command")
-        return _PLACEHOLDER
+    def _limit_tasks(self, name: str, read: _ReadJob) -> None:
+        """Several tasks of one job never run at the same time, as the job did not."""
+        if len(read.tasks) < 2:
+            return
+        limit = read.keys.get("limit")
+        if limit is None:
+            limit = safe_name(name)[:NAME_LIMIT]
+            self._limits[limit] = 1
+            for task in read.tasks:
+                self._tasks_found[task] = msgspec.structs.replace(self._tasks_found[task], limit=limit)
+        elif self._limits[limit] > 1:
+            self._warn(f"{name}: its {len(read.tasks)} tasks may run at the same time")
 
     # Both
 
@@ -160,7 +251,9 @@ class _JenkinsReader:
             self._refuse(place, e.problem)
             return None
 
-    def _tasks(self, lines: list[_TimerLine], job: Job, *, enabled: bool) -> list[Task]:
+    def _tasks(
+        self, lines: list[_TimerLine], job: Job, *, enabled: bool, keys: Mapping[str, Any] | None = None
+    ) -> list[Task]:
         """The tasks of one job: Jenkins draws every H of all its lines from one sequence."""
         tasks = []
         chooser = JenkinsChooser(lines[0].job)
@@ -185,8 +278,14 @@ class _JenkinsReader:
                 place = line.place and FilePosition(line.place.line, line.place.column + (e.column or 1) - 1)
                 self._refuse(place, f"{name}: {e.problem if place else e}")
                 continue
-            tasks.append(Task(name, schedule, job, enabled=enabled))
+            own = msgspec.structs.replace(job, env={**job.env, **line.env}) if line.env else job
+            tasks.append(Task(name, schedule, own, enabled=enabled, **(keys or {})))
         return tasks
+
+
+def _task_keys(job: JenkinsJob) -> dict[str, Any]:
+    notify = tuple(NotifyContact(name) for name in job.keys.get("notify", ()))
+    return {**job.keys, "notify": notify}
 
 
 def _resolve_hashes(entry: CronEntry, chooser: JenkinsChooser) -> str:

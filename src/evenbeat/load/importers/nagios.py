@@ -1,119 +1,161 @@
-"""Converts Nagios objects to checks: one table for each service, whatever the number of its hosts.
+"""Converts Nagios objects to checks: one table for all services that are alike, whatever the number of their hosts.
 
-What cannot be converted becomes a warning; a check that would behave differently is written disabled.
+What cannot be converted is reported; a check that would behave differently is written disabled.
 """
 
-import re
-import shlex
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
-from evenbeat.load.config import BadFileError, ConfigError
-from evenbeat.load.importers.nagios_objects import NAME_DIRECTIVES, NagiosObject, NagiosObjects
+from evenbeat.load.config import BadFileError
+from evenbeat.load.importers.check_dependencies import CheckDependencies
+from evenbeat.load.importers.host_tables import HostTables
+from evenbeat.load.importers.label_values import add_group_labels, add_label
+from evenbeat.load.importers.nagios_check_command import CheckCommands, custom_variable
+from evenbeat.load.importers.nagios_contacts import NagiosContacts
+from evenbeat.load.importers.nagios_dependencies import dependencies_of
+from evenbeat.load.importers.nagios_downtimes import downtime_tables
+from evenbeat.load.importers.nagios_groups import NagiosGroups
+from evenbeat.load.importers.nagios_objects import NAME_DIRECTIVES, DirectiveValue, NagiosObject, NagiosObjects
 from evenbeat.load.importers.nagios_period import dates_period_name, periods_of
-from evenbeat.load.placeholders import (
-    HOST_NAME_VARIABLE,
-    fill_host_variables,
-    host_variable,
-    host_variables_in,
-    to_placeholders,
-)
-from evenbeat.load.write_toml import ConfigDocument, ImportResult, period_table
-from evenbeat.model import MAX_EVERY, MIN_EVERY, SECOND, Period
+from evenbeat.load.importers.nagios_report import NagiosReport
+from evenbeat.load.importers.report import ImportResult
+from evenbeat.load.importers.secret_values import SecretFiles, sounds_secret
+from evenbeat.load.placeholders import HOST_NAME_VARIABLE, fill_host_variables, host_variable, host_variables_in
+from evenbeat.load.write_toml import ConfigDocument, period_table
+from evenbeat.model import DAY, MAX_EVERY, MIN_EVERY, MINUTE, SECOND, Invalid, Period
 from evenbeat.when.duration import format_duration
+from evenbeat.when.zone import zone as zone_named
 
-_USED_DIRECTIVES: Final = frozenset(
-    (
-        *("use", "name", "register", "host_name", "hostgroup_name", "hostgroups", "service_description", "address"),
-        *("alias", "check_command", "check_interval", "normal_check_interval", "retry_interval"),
-        *("retry_check_interval", "max_check_attempts", "check_period", "active_checks_enabled"),
-        *("check_freshness", "freshness_threshold"),
-    )
-)
-_SETTINGS: Final = re.compile(r"interval_length|\$USER\d+\$")
-_MACRO: Final = re.compile(r"\$(\w*)\$")
-_SHELL_CHARACTERS: Final = re.compile(r"[|&;<>`$(){}*?~!^\[\]\\#]")
-_RANGE: Final = re.compile(r"\[\d+-\d+\]")
+_NEVER_EXPECTED: Final = 365 * DAY
+"""The interval of a passive check whose results nobody misses in Nagios."""
+_NO_INTERVAL: Final = 5 * MINUTE
+"""That of a check which is never due, and so written disabled: Nagios' default."""
+_OF_FRESHNESS: Final = ("check_freshness", "freshness_threshold")
+_OWN_LABELS: Final = frozenset({"host", "service", "address", "alias", "display_name"})
+_DEFAULT_TIMEOUT: Final = "60"
 
 
-class _NagiosCheck(NamedTuple):
-    """A check that hosts share, with gaps for what differs by host."""
+class _NagiosService(NamedTuple):
+    """A service that is imported, with gaps for what differs by host, and its hosts."""
 
     title: str
     table: dict[str, Any]
+    hosts: list[str]
+    source: NagiosObject
+    description: str
 
 
-def import_nagios(texts: Sequence[tuple[str, str]], zone: str = "UTC") -> ImportResult:
+def import_nagios(texts: Sequence[tuple[str, str]], zone: str = "UTC", secrets_folder: str = "secrets") -> ImportResult:
     """Import (text, file) pairs that belong together; raise BadFileError if they are not Nagios objects."""
     objects = NagiosObjects()
     for text, file in texts:
         objects.read(text, file)
-    reader = _NagiosReader(objects, zone, texts[0][1])
+    reader = _NagiosReader(objects, zone, texts[0][1], secrets_folder)
     document = reader.document()
     if objects.errors:
         raise BadFileError(objects.errors)
-    return ImportResult(document, reader.warnings)
+    return reader.report.result(document)._replace(secrets=reader.secrets.contents)
 
 
 class _NagiosReader:
-    def __init__(self, objects: NagiosObjects, zone: str, file: str) -> None:
-        self.warnings: list[ConfigError] = []
+    def __init__(self, objects: NagiosObjects, zone: str, file: str, secrets_folder: str) -> None:
+        self.report = NagiosReport(file)
+        self.secrets = SecretFiles(secrets_folder)
         self._objects = objects
-        self._zone = zone
-        self._file = file
-        self._unit = _number(objects.settings.get("interval_length", "60")) or 60.0
+        self._zone = self._zone_of_all(zone)
+        self._unit = _number(objects.setting("interval_length", "60")) or 60.0
         self._hosts = self._named("host")
         self._services = objects.of("service")
-        self._commands = {name: one.get("command_line") for name, one in self._named("command").items()}
-        self._groups = self._members()
+        commands = {name: one.get("command_line") for name, one in self._named("command").items()}
+        self._commands = CheckCommands(objects, commands, self._hosts, self.secrets)
+        self._groups = NagiosGroups(
+            self._hosts,
+            self._named("hostgroup"),
+            self._named("servicegroup"),
+            self.report,
+            has_patterns=objects.setting("use_regexp_matching") == "1",
+        )
         self._periods: dict[str, Period] = {}
-        self._checks: dict[str, dict[str, Any]] = {}
-        self._names: set[str] = set()
+        self._contacts = NagiosContacts(
+            objects, self._named, commands, self._commands, self._unit, self._groups, self.report
+        )
+        self._dependencies: dict[str, CheckDependencies] = {}
+        self._tables = HostTables()
+
+    def _zone_of_all(self, zone: str) -> str:
+        """The zone of the main file, or else the one that is assumed."""
+        said = self._objects.setting("use_timezone").lstrip(":")
+        try:
+            return zone_named(said).name if said else zone
+        except Invalid as e:
+            self.report.omit_of(self._objects.settings["use_timezone"], f"use_timezone {said}", e.problem)
+            return zone
 
     def document(self) -> ConfigDocument:
+        """The sections of the file."""
         timeperiods = self._named("timeperiod")
         for timeperiod in timeperiods.values():
-            for found in periods_of(timeperiod, self._zone):
-                if isinstance(found, str):
-                    self._warn(timeperiod, found)
-                else:
-                    self._periods[found[0]] = found[1]
+            self._periods |= periods_of(timeperiod, self._zone, self.report)
         self._exclude(timeperiods)
-        self._add_host_checks()
-        for service in self._services:
-            self._add_service(service)
-        self._warn_of_unused()
+        self._contacts.use_periods(self._periods, timeperiods.keys())
+        hosts_of = [(service, self._hosts_of(service)) for service in self._services]
+        self._groups.use_services(hosts_of)
+        tables = self._host_tables()
+        services = [self._service(service, hosts) for service, hosts in hosts_of if hosts]
+        self._dependencies = dependencies_of(
+            self._objects,
+            self._hosts,
+            tables,
+            {self._name_of(one.title, host): (one.source, host) for one in services for host in one.hosts},
+            self._groups,
+            self.report,
+        )
+        for name, table in tables.items():
+            self._write(
+                HOST_NAME_VARIABLE, table | self._keys_of_dependencies(name, name, table), name, self._hosts[name]
+            )
+        for one in services:
+            self._write_service(one)
+        self._contacts.warn_of_differences()
+        self.report.omit_unused(self._objects)
+        self._omit_unused_commands()
+        contacts = {"contacts": self._contacts.tables} if self._contacts.tables else {}
+        checks = {(host, one.description) for one in services for host in one.hosts}
+        checks |= {(host, "") for host in (*tables, *(host for host, _ in checks))}
+        tables_of = downtime_tables(self._objects.status_blocks, checks, self.report)
+        downtimes = {str(i): table for i, table in enumerate(tables_of)}
         periods = {name: period_table(period) for name, period in self._periods.items()}
-        return {"periods": periods, "checks": self._checks}
+        some = {"downtimes": downtimes} if downtimes else {}
+        return {"periods": periods, **contacts, **some, "checks": self._tables.tables()}
 
     def _named(self, kind: str) -> dict[str, NagiosObject]:
         found: dict[str, NagiosObject] = {}
         for one in self._objects.of(kind):
             name = one.get(NAME_DIRECTIVES[kind])
             if name in found:
-                self._warn(one, f"{kind} {name!r} is defined twice: the first is imported")
+                self.report.omit_of(one, f"{kind} {name!r}", "it is defined twice: the first one is carried over")
             found.setdefault(name, one)
         return found
-
-    def _warn(self, about: NagiosObject | None, warning: str) -> None:
-        place = about.place if about else None
-        self.warnings.append(ConfigError(about.file if about else self._file, place, warning))
 
     def _exclude(self, timeperiods: Mapping[str, NagiosObject]) -> None:
         """Convert exclusions between periods, except unknown and circular ones."""
         taken: dict[str, list[str]] = {name: [] for name in timeperiods}
 
         def reaches(start: str, end: str) -> bool:
-            return start == end or any(reaches(inner, end) for inner in taken[start])
+            seen, ahead = {start}, [start]
+            while ahead:
+                new = set(taken[ahead.pop()]) - seen
+                seen |= new
+                ahead += new
+            return end in seen
 
         for name, timeperiod in timeperiods.items():
             for other in timeperiod.words("exclude") if name in self._periods else ():
                 if other not in self._periods or reaches(other, name):
                     why = "there is no such period here" if other not in self._periods else "in a circle"
-                    self._warn(timeperiod, f"period {name!r}: that it excludes {other!r} is not imported: {why}")
+                    self.report.omit_of(timeperiod.values["exclude"], f"period {name!r}: exclude {other}", why)
                     continue
                 taken[name].append(other)
                 for part in (name, dates_period_name(name)):
@@ -121,104 +163,189 @@ class _NagiosReader:
                         period = self._periods[part]
                         self._periods[part] = structs.replace(period, exclude=(*period.exclude, other))
 
-    # Which hosts have which checks
-
-    def _members(self) -> dict[str, set[str]]:
-        found = self._named("hostgroup")
-        groups = {name: set(self._chosen(o.words("members"), self._hosts)) for name, o in found.items()}
-        for name, host in self._hosts.items():
-            for group in host.words("hostgroups"):
-                groups.setdefault(group, set()).add(name)
-        # Groups of groups: as many rounds as groups reach the deepest, and a circle ends too.
-        for _ in found:
-            for name, group_ in found.items():
-                for inner in group_.words("hostgroup_members"):
-                    groups[name] |= groups.get(inner, set())
-        return groups
-
-    @staticmethod
-    def _chosen(words: Sequence[str], known: Mapping[str, object]) -> Iterator[str]:
-        """`a, b`, `*` and `!c`."""
-        left_out = {word[1:].strip() for word in words if word.startswith("!")}
-        for word in words:
-            for name in known if word == "*" else (word,):
-                if not name.startswith("!") and name not in left_out:
-                    yield name
-
-    def _hosts_of(self, service: NagiosObject) -> list[str]:
-        words = service.words("host_name")
-        groups = service.words("hostgroup_name")
-        names = dict.fromkeys(self._chosen(words, self._hosts))
-        for group in self._chosen(groups, self._groups):
-            if group not in self._groups:
-                self._warn(
-                    service, f"service {service.get('service_description')!r}: no hostgroup {group!r} is defined"
-                )
-            names |= dict.fromkeys(sorted(self._groups.get(group, ())))
-        not_wanted = {w[1:].strip() for w in words if w.startswith("!")}
-        for group in groups:
-            not_wanted |= self._groups.get(group[1:].strip(), set()) if group.startswith("!") else set()
-        for name in names:
-            if name not in self._hosts:
-                self._warn(service, f"service {service.get('service_description')!r}: no host {name!r} is defined")
-        return [name for name in names if name in self._hosts and name not in not_wanted]
-
     # Checks
 
-    def _add_host_checks(self) -> None:
-        alike: dict[str, tuple[_NagiosCheck, list[str]]] = {}
+    def _hosts_of(self, service: NagiosObject) -> list[str]:
+        description = service.get("service_description")
+        hosts = self._groups.hosts_named(service, what=f"service {description!r}")
+        if not hosts:
+            self.report.omit_of(service, f"service {description!r}", "it has no hosts here")
+        return hosts
+
+    def _host_tables(self) -> dict[str, dict[str, Any]]:
+        """The check of each host that has one."""
+        tables = {}
         for name, host in self._hosts.items():
             if "check_command" not in host.values and host.get("active_checks_enabled", "1") != "0":
-                self._warn(host, f"host {name!r} has no check_command: no check of its own is imported")
+                self.report.omit_of(host, f"host {name!r}", "it has no check_command, so it has no check of its own")
                 continue
-            table = self._table(host, f"host {name!r}", ("5", "1"), {"host": HOST_NAME_VARIABLE})
-            if table is not None:
-                check = _NagiosCheck(HOST_NAME_VARIABLE, table)
-                alike.setdefault(repr(sorted(table.items())), (check, []))[1].append(name)
-        for check, hosts in alike.values():
-            self._write(check, hosts)
+            table = self._table(host, f"host {name!r}", "", self._host_labels(name, host))
+            table |= self._contacts.keys_for("host", host, host, "")
+            tables[name] = table
+        return tables
 
-    def _add_service(self, service: NagiosObject) -> None:
+    def _service(self, service: NagiosObject, hosts: list[str]) -> _NagiosService:
         description = service.get("service_description")
-        hosts = self._hosts_of(service)
-        if not hosts:
-            self._warn(service, f"service {description!r} has no hosts here: not imported")
-            return
-        labels = {"host": HOST_NAME_VARIABLE, "service": description}
-        table = self._table(service, f"service {description!r}", ("", ""), labels)
-        if table is not None:
-            self._write(_NagiosCheck(f"{HOST_NAME_VARIABLE}/{description}", table), hosts)
+        table = self._table(service, f"service {description!r}", description, {})
+        return _NagiosService(f"{HOST_NAME_VARIABLE}/{description}", table, hosts, service, description)
 
-    def _table(
-        self, one: NagiosObject, what: str, defaults: tuple[str, str], labels: dict[str, str]
-    ) -> dict[str, Any] | None:
-        every = self._duration(one, ("check_interval", "normal_check_interval"), defaults[0])
-        active = one.get("active_checks_enabled", "1") != "0"
-        if not active:
-            every = int((_number(one.get("freshness_threshold")) or 0) * SECOND)
-            if one.get("check_freshness") != "1" or not every:
-                self._warn(one, f"{what} is passive and has no freshness_threshold: not imported")
-                return None
-        if not every:
-            self._warn(one, f"{what} has no check_interval above 0, so it is never due: not imported")
-            return None
+    def _write_service(self, one: _NagiosService) -> None:
+        """Services take contacts and labels from their hosts."""
+        for host in one.hosts:
+            labels = self._service_labels(host, one)
+            keys = self._contacts.keys_for("service", one.source, self._hosts[host], one.description)
+            keys |= self._keys_of_dependencies(self._name_of(one.title, host), host, one.table)
+            self._write(one.title, {**one.table, "labels": labels, **keys}, host, one.source)
+
+    def _write(self, title: str, table: dict[str, Any], host: str, source: NagiosObject) -> None:
+        values = {what: self._value_of(what, host) for what in host_variables_in([title, table])} | {"host": host}
+        if not self._tables.add(title, table, values):
+            name = self._name_of(title, host)
+            self.report.omit_of(source, repr(name), "it is defined twice: the first one is carried over")
+
+    def _keys_of_dependencies(self, name: str, host: str, table: Mapping[str, Any]) -> dict[str, Any]:
+        return self._dependencies.get(name, CheckDependencies()).keys_on(host, self._hosts, table)
+
+    @staticmethod
+    def _name_of(title: str, host: str) -> str:
+        return str(fill_host_variables(title, {"host": host}))
+
+    def _value_of(self, what: str, host: str) -> str:
+        if what == "host":
+            return host
+        attribute = what.removeprefix("host.")
+        if attribute.startswith("_"):
+            is_secret = sounds_secret(attribute[1:])
+            return self._commands.host_secret(host, attribute[1:]) if is_secret else self._custom(host, attribute[1:])
+        # Nagios takes the name where there is no address and no alias.
+        return self._hosts[host].get(attribute) or host
+
+    def _custom(self, host: str, variable: str) -> str:
+        return custom_variable(self._hosts[host], variable) or ""
+
+    # Labels
+
+    def _host_labels(self, name: str, host: NagiosObject) -> dict[str, str]:
+        labels = self._labels_of_host(name)
+        self._add_custom_labels(labels, host, lambda variable: host_variable(f"host._{variable}"))
+        return labels
+
+    def _labels_of_host(self, name: str) -> dict[str, str]:
+        labels = {"host": HOST_NAME_VARIABLE}
+        for directive in ("address", "alias", "display_name"):
+            value = self._hosts[name].values.get(directive)
+            if value is not None and value.text != name:
+                self._add_label(labels, directive, value, host_variable(f"host.{directive}"))
+        add_group_labels(labels, "hostgroup", self._groups.groups_of_host(name))
+        return labels
+
+    def _service_labels(self, host: str, one: _NagiosService) -> dict[str, str]:
+        labels = self._labels_of_host(host)
+        del labels["host"]
+        labels = {"host": HOST_NAME_VARIABLE, "service": one.description, **labels}
+        labels.pop("display_name", None)
+        if "display_name" in one.source.values and one.source.get("display_name") != one.description:
+            self._add_label(labels, "display_name", one.source.values["display_name"])
+        add_group_labels(labels, "servicegroup", self._groups.groups_of_service(host, one.description))
+        self._add_custom_labels(labels, one.source)
+        return labels
+
+    def _add_custom_labels(
+        self,
+        labels: dict[str, str],
+        one: NagiosObject,
+        text_of: Callable[[str], str] | None = None,
+    ) -> None:
+        for directive, value in one.values.items():
+            variable = directive[1:].lower()
+            if not directive.startswith("_") or not variable:
+                continue
+            if sounds_secret(variable):
+                why = "its name sounds secret, so it is no label; a command that has it reads it from a file"
+                self.report.omit_of(value, f"{directive} as a label", why)
+            else:
+                key = f"_{variable}" if variable in _OWN_LABELS else variable
+                self._add_label(labels, key, value, text_of(variable) if text_of else None)
+
+    def _add_label(self, labels: dict[str, str], key: str, value: DirectiveValue, text: str | None = None) -> None:
+        if problem := add_label(labels, key, value.text, text):
+            self.report.omit_of(value, f"{key} as a label", problem)
+
+    # Keys of a check
+
+    def _table(self, one: NagiosObject, what: str, service: str, labels: dict[str, str]) -> dict[str, Any]:
+        """The keys of a check, with gaps for what differs by host; of a service its host adds the labels."""
+        doubts: list[str] = []
+        is_active = one.get("active_checks_enabled", "1") != "0"
+        every = self._duration(one, ("check_interval", "normal_check_interval"), "5")
+        if is_active and not every:
+            doubts.append("it has no check_interval above 0, so it is never due")
+            every = _NO_INTERVAL
+        if not is_active:
+            every = self._expected_every(one, what, every, doubts)
         if not MIN_EVERY <= every <= MAX_EVERY:
             every = min(max(every, MIN_EVERY), MAX_EVERY)
-            self._warn(one, f"{what}: the interval is out of range, it becomes {format_duration(every)}")
-        table: dict[str, Any] = {"every": format_duration(every)} | ({} if active else {"passive": True})
-        if active and (retry := self._duration(one, ("retry_interval", "retry_check_interval"), defaults[1])):
-            table["retry"] = format_duration(retry)
+            self.report.warn_of(one, f"{what}: the interval is out of range, it becomes {format_duration(every)}")
+        table: dict[str, Any] = {"every": format_duration(every)} | ({} if is_active else {"passive": True})
+        if is_active and (retry := self._duration(one, ("retry_interval", "retry_check_interval"), "1")):
+            table["retry"] = format_duration(min(retry, MAX_EVERY))
+        self._omit_without_effect(one, what, is_active=is_active)
         attempts = _number(one.get("max_check_attempts"))
         if attempts:
             table["attempts"] = min(max(int(attempts), 1), 255)
-        table |= {"labels": labels}
-        # The command of a passive one is what Nagios runs when no result came in time, and we do too.
-        runs = active or one.get("check_command")
-        doubts = [*self._add_period(one, table), *(self._add_command(one, table, labels) if runs else ())]
+        # The command of a passive one is what Nagios runs when no result came in time, and so does a check here.
+        if is_active or (one.get("check_command") and one.get("check_freshness") == "1"):
+            table |= self._timebox(service)
+            keys, more = self._commands.keys_for(one, service)
+            table |= keys
+            doubts += more
+        elif one.get("check_command"):
+            why = "Nagios never runs it, as check_freshness is not set"
+            self.report.omit_of(one.values["check_command"], f"check_command of {what}", why)
+        doubts += self._add_period(one, table)
+        if labels:
+            table["labels"] = labels
         if doubts:
             table["enabled"] = False
-            self._warn(one, f"{what} is written disabled: {'; '.join(doubts)}")
+            self.report.warn_of(one, f"{what} is written disabled: {'; '.join(doubts)}")
         return table
+
+    def _omit_without_effect(self, one: NagiosObject, what: str, *, is_active: bool) -> None:
+        has_threshold = one.get("check_freshness") == "1" and _number(one.get("freshness_threshold"))
+        why = dict.fromkeys(_OF_FRESHNESS, "a result of a check that runs is expected when it runs next")
+        if is_active and one.get("check_freshness") != "1":
+            why = {"freshness_threshold": "check_freshness is not set"}
+        if not is_active:
+            why = dict.fromkeys(("retry_interval", "retry_check_interval"), "nothing runs a passive check sooner")
+        if not is_active and has_threshold:
+            expected = "a result of a passive check is expected by its freshness_threshold"
+            why |= dict.fromkeys(("check_interval", "normal_check_interval"), expected)
+        for directive, reason in why.items():
+            if _number(one.get(directive, "0")):
+                self.report.omit_of(one.values[directive], f"{directive} of {what}", reason)
+
+    def _expected_every(self, one: NagiosObject, what: str, every: int, doubts: list[str]) -> int:
+        """How often a result of a passive check is expected."""
+        threshold = int((_number(one.get("freshness_threshold")) or 0) * SECOND)
+        if one.get("passive_checks_enabled", "1") == "0":
+            doubts.append("neither active nor passive checks are enabled")
+        elif one.get("check_freshness") != "1":
+            message = (
+                f"{what}: Nagios misses no result of it; here one is expected in {format_duration(_NEVER_EXPECTED)}"
+            )
+            self.report.warn_of(one, message)
+            if "freshness_threshold" in one.values:
+                why = "check_freshness is not set"
+                self.report.omit_of(one.values["freshness_threshold"], f"freshness_threshold of {what}", why)
+            return _NEVER_EXPECTED
+        elif not threshold:
+            self.report.warn_of(one, f"{what} has no freshness_threshold: a result is expected by its check_interval")
+        return threshold or every or _NO_INTERVAL
+
+    def _timebox(self, service: str) -> dict[str, str]:
+        seconds = self._objects.setting(f"{'service' if service else 'host'}_check_timeout", _DEFAULT_TIMEOUT)
+        length = int((_number(seconds) or 0) * SECOND)
+        return {"timebox": format_duration(min(length, MAX_EVERY))} if length and seconds != _DEFAULT_TIMEOUT else {}
 
     def _duration(self, one: NagiosObject, names: tuple[str, ...], default: str) -> int:
         text = next((one.get(name) for name in names if name in one.values), default)
@@ -231,110 +358,11 @@ class _NagiosReader:
             else:
                 yield f"there is no period {name!r} here"
 
-    def _add_command(self, one: NagiosObject, table: dict[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
-        name, *args = (p.replace("\\!", "!") for p in re.split(r"(?<!\\)!", one.get("check_command")))
-        if name not in self._commands:
-            table["command"] = ["noop"]  # for a check that is disabled until it has one
-            yield f"the command {name!r} is not defined in these files"
-            return
-        unknown: list[str] = []
-
-        def value(macro: "re.Match[str]") -> str:
-            found = self._macro(macro[1], one, labels.get("service", ""))
-            if found is None:
-                unknown.append(macro[0])
-            return macro[0] if found is None else found
-
-        # Arguments have macros of their own.
-        line = _MACRO.sub(lambda m: args[int(m[1][3:]) - 1] if _is_given(m[1], args) else m[0], self._commands[name])
-        line = _MACRO.sub(value, line).strip()
-        if unknown:
-            yield f"nothing is known of {', '.join(dict.fromkeys(unknown))}"
-        plain = fill_host_variables(line, defaultdict(lambda: "x"))
-        try:
-            words = shlex.split(line)
-        except ValueError:
-            words = []
-        if words and not _SHELL_CHARACTERS.search(plain):
-            table["command"] = words
-        else:
-            table |= {"command": line, "shell": True}
-
-    def _macro(self, name: str, one: NagiosObject, service: str) -> str | None:
-        """The value of a macro; None if it is unknown."""
-        if name.startswith("ARG"):
-            return ""  # one that the check does not give
-        if name == "":
-            return "$"
-        if name.startswith("_SERVICE"):
-            return self._custom(one, name[8:])
-        if name.startswith("_HOST"):
-            return host_variable(f"host._{name[5:].lower()}")
-        of_host = {"HOSTNAME": "host", "HOSTADDRESS": "host.address", "HOSTALIAS": "host.alias"}
-        if name in of_host:
-            return host_variable(of_host[name])
-        return service if name == "SERVICEDESC" else self._objects.settings.get(f"${name}$")
-
-    @staticmethod
-    def _custom(one: NagiosObject, name: str) -> str | None:
-        values = {key.upper(): value.text for key, value in one.values.items() if key.startswith("_")}
-        return values.get(f"_{name.upper()}")
-
-    def _variable_value(self, what: str, host: str) -> str:
-        if what == "host":
-            return host
-        attribute = what.removeprefix("host.")
-        one = self._hosts[host]
-        if attribute.startswith("_"):
-            return self._custom(one, attribute[1:]) or ""
-        return one.get(attribute) or host  # Nagios takes the name where there is no address and no alias
-
-    # Writing
-
-    def _write(self, check: _NagiosCheck, hosts: list[str]) -> None:
-        hosts = [host for host in hosts if self._is_new(fill_host_variables(check.title, {"host": host}))]
-        attributes = sorted(host_variables_in([check.title, check.table]) - {"host"})
-        filled = {host: {a: self._variable_value(a, host) for a in attributes} for host in hosts}
-        odd = any(_RANGE.search(host) for host in hosts) or not all(v for f in filled.values() for v in f.values())
-        if len(hosts) < 2 or odd:
-            for host in hosts:
-                values = {"host": host, **filled[host]}
-                self._checks[fill_host_variables(check.title, values)] = fill_host_variables(check.table, values)
-            return
-        key = "host"
-        while (title := to_placeholders(check.title, key)) in self._checks:
-            # Another service of this name, on other hosts: the tables need different titles.
-            key = f"host{int(key[4:] or 1) + 1}"
-        names = {a: a.partition(".")[2].lstrip("_") for a in attributes}
-        for_: Any = {h: {names[a]: text for a, text in filled[h].items()} for h in hosts} if attributes else hosts
-        self._checks[title] = {"for": {key: for_}, **to_placeholders(check.table, key)}
-
-    def _is_new(self, name: str) -> bool:
-        if name in self._names:
-            self._warn(None, f"{name!r} is defined twice: the first is imported")
-            return False
-        self._names.add(name)
-        return True
-
-    def _warn_of_unused(self) -> None:
-        for kind, count in sorted(self._objects.kinds().items()):
-            if kind not in NAME_DIRECTIVES:
-                self._warn(None, f"not imported: {count} x define {kind}")
-        left = Counter(
-            f"{one.kind}.{name}"
-            for one in (*self._hosts.values(), *self._services)
-            for name in one.values
-            if name not in _USED_DIRECTIVES and not name.startswith("_")
-        )
-        if left:
-            counted = ", ".join(f"{name} ({count})" for name, count in sorted(left.items()))
-            self._warn(None, f"not imported: {counted}")
-        if settings := sorted(s for s in self._objects.settings if not _SETTINGS.fullmatch(s)):
-            self._warn(None, f"settings not imported: {', '.join(settings)}")
-
-
-def _is_given(name: str, args: Sequence[str]) -> bool:
-    return re.fullmatch(r"ARG[1-9]\d?", name) is not None and int(name[3:]) <= len(args)
+    def _omit_unused_commands(self) -> None:
+        used = self._commands.used | self._contacts.used_commands
+        for one in self._objects.of("command"):
+            if one.get("command_name") not in used:
+                self.report.omit_of(one, f"command {one.get('command_name')!r}", "nothing that is carried over runs it")
 
 
 def _number(text: str) -> float | None:

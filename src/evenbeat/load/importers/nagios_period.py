@@ -1,10 +1,10 @@
 """Converts a Nagios timeperiod to periods: its weekdays, and the dates that replace them."""
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from evenbeat.load.importers.nagios_objects import NagiosObject
+from evenbeat.load.importers.nagios_report import NagiosReport
 from evenbeat.model import Invalid, Period
 from evenbeat.when.period_line import parse_line
 from evenbeat.when.zone import zone as zone_named
@@ -15,15 +15,17 @@ _CLOSED: Final = re.compile(r"00:00-00:00")
 _DAYS: Final = re.compile(r"(?P<days>.*?)\s+(?P<hours>\d\d?:\d\d-.*)")
 
 
-def periods_of(timeperiod: NagiosObject, default_zone: str) -> Iterator[tuple[str, Period] | str]:
-    """The periods by name, without exclusions, and warnings about what cannot be converted."""
+def periods_of(timeperiod: NagiosObject, default_zone: str, report: NagiosReport) -> dict[str, Period]:
+    """The periods by name, without exclusions; what cannot be converted is reported."""
     name = timeperiod.get("timeperiod_name")
     zone = timeperiod.get("use_timezone").lstrip(":") or default_zone
     try:
         zone_named(zone)
     except Invalid as e:
-        yield f"period {name!r} is taken in {default_zone}: {e.problem}"
+        report.warn_of(timeperiod, f"period {name!r} is taken in {default_zone}: {e.problem}")
         zone = default_zone
+    if "alias" in timeperiod.values:
+        report.omit_of(timeperiod.values["alias"], f"alias of period {name!r}", "periods have no other name")
     weekdays, dates, all_day = [], [], []
     for directive, value in timeperiod.values.items():
         if directive in _OTHER_DIRECTIVES:
@@ -36,7 +38,7 @@ def periods_of(timeperiod: NagiosObject, default_zone: str) -> Iterator[tuple[st
                 parse_line(f"{days} {open_hours}".strip())
             parse_line(days)
         except Invalid as e:
-            yield f"period {name!r}: the line {line!r} is not imported: {e}"
+            report.omit_of(value, f"period {name!r}: {line}", str(e))
             continue
         text = f"{days} {open_hours}".strip()
         if days in _WEEKDAYS:
@@ -45,20 +47,23 @@ def periods_of(timeperiod: NagiosObject, default_zone: str) -> Iterator[tuple[st
             all_day.append(days)
             dates += [text] if open_hours else []
     if not weekdays and not dates:
-        yield f"period {name!r} is never open in Nagios, which a period here cannot say: it is not imported"
-        return
+        report.omit_of(timeperiod, f"period {name!r}", "it is never open, which a period here cannot say")
+        return {}
     if not weekdays or not all_day:
-        yield name, Period(ranges=tuple(weekdays or dates), zone=zone)
-        return
+        return {name: Period(ranges=tuple(weekdays or dates), zone=zone)}
     # In Nagios the hours of a date replace those of its weekday; here ranges add up, so the dates are taken out first.
     whole_days = f"{name} dates, all day"
-    yield whole_days, Period(ranges=tuple(all_day), zone=zone)
+    found = {whole_days: Period(ranges=tuple(all_day), zone=zone)}
     if dates:
-        yield dates_period_name(name), Period(ranges=tuple(dates), zone=zone)
+        found[dates_period_name(name)] = Period(ranges=tuple(dates), zone=zone)
     include = (dates_period_name(name),) if dates else ()
-    yield name, Period(ranges=tuple(weekdays), include=include, exclude=(whole_days,), zone=zone)
+    found[name] = Period(ranges=tuple(weekdays), include=include, exclude=(whole_days,), zone=zone)
     if len(all_day) > 1:
-        yield f"period {name!r}: where several of its dates meet their hours add up; in Nagios the most exact one wins"
+        message = (
+            f"period {name!r}: where several of its dates meet their hours add up; in Nagios the most exact one wins"
+        )
+        report.warn_of(timeperiod, message)
+    return found
 
 
 def dates_period_name(name: str) -> str:

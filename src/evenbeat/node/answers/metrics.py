@@ -2,10 +2,11 @@
 
 import os
 
-from evenbeat.model import SECOND
+from evenbeat.model import SECOND, State
 from evenbeat.node.answers.status import status_of
+from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.scheduler import Scheduler
-from evenbeat.wire.metrics import NodeMetrics
+from evenbeat.wire.metrics import AlertMetrics, NodeMetrics
 
 
 def node_metrics_of(node: Scheduler) -> NodeMetrics:
@@ -24,5 +25,24 @@ def node_metrics_of(node: Scheduler) -> NodeMetrics:
         cpu=used.user + used.system,
         cluster=None if others is None else others.metrics(),
         queue=node.queue.problem,
-        problems={state.name.lower(): count for state, count in node.tasks.problems.count_by_state().items()},
+        problems=_problems_by_state(node.tasks),
+        alerts=alert_metrics_of(node),
+        retries=node.tasks.lifecycle.retries.begun_count,
     )
+
+
+def alert_metrics_of(node: Scheduler) -> AlertMetrics:
+    """What this node has done and has to do about notifications."""
+    engine, now = node.alerts.engine, node.clock.now()
+    left = [delivery.left for delivery in engine.deliveries]
+    return AlertMetrics(
+        outcomes=dict(engine.counts.outcomes),
+        messages=len(left),
+        oldest=max(now - min(left, default=now), 0) / SECOND,
+        sender_restarts=node.alerts.sender.restarts,
+    )
+
+
+def _problems_by_state(tasks: TaskTable) -> dict[str, int]:
+    of_results, timed = tasks.problems.count_by_state(), tasks.timed_problems.count_by_state()
+    return {state.name.lower(): of_results.get(state, 0) + timed.get(state, 0) for state in State}

@@ -2,6 +2,7 @@
 
 from heapq import nsmallest
 
+from evenbeat.core.timebox import NO_TIMEBOX
 from evenbeat.model import Instant, RunKind
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.scheduler import Scheduler
@@ -23,6 +24,7 @@ def _running_run(turns: TurnLoop, token: int) -> RunningRun:
         RunKind(run.kind),
         Instant(run.claimed),
         None if started is None else Instant(started),
-        run.timebox,
+        run.timebox if run.timebox < NO_TIMEBOX else None,
         run.number,
+        turns.stops.words(token),
     )

@@ -44,7 +44,7 @@ def status_of(node: Scheduler) -> Status:
         slots=life.slots,
         waiting=len(life.waiting),
         late=len(late),
-        stale=_count_stale(node, active, now) + len(node.turns.passive.stale_rows),
+        stale=_count_stale(node, active, now) + _count_missing(node),
         disabled=tasks - int(np.count_nonzero(enabled)),
         states=_count_states(c, here),
         runs=counts.runs,
@@ -62,7 +62,19 @@ def status_of(node: Scheduler) -> Status:
         slots_source=node.live.slots.source,
         limits=_limit_statuses(node),
         **_off_grid_to_come(node, enabled, now),
+        **_messages(node),
     )
+
+
+def _messages(node: Scheduler) -> dict[str, Any]:
+    """Which messages to contacts wait, and where they do not arrive."""
+    deliveries = node.alerts.engine.deliveries
+    since = deliveries.waiting_since()
+    return {
+        "messages_waiting": len(deliveries),
+        "messages_waiting_since": None if since is None else format_instant(Instant(since), zone("UTC")),
+        "failing_contacts": node.alerts.engine.failing_contacts(),
+    }
 
 
 def _limit_statuses(node: Scheduler) -> dict[str, LimitStatus]:
@@ -89,11 +101,17 @@ def _off_grid_to_come(node: Scheduler, enabled: Bools, now: Instant) -> dict[str
 
 
 def _count_stale(node: Scheduler, due: Ints, now: Instant) -> int:
-    """How many of the due rows should have a result by now."""
+    """How many of the due rows should have a result by now. Nothing is expected of an unreachable task."""
     c = node.tasks.columns
-    some = due[c.nominal[due] < now]
+    some = due[(c.nominal[due] < now) & (c.flags[due] & int(Flag.REACHABLE) != 0)]
     nominal = c.nominal[some]
     return int(np.count_nonzero(are_stale(nominal, c.timebox[some], node.tasks.times.interval(some, nominal), now)))
+
+
+def _count_missing(node: Scheduler) -> int:
+    """How many passive checks have no result that was expected."""
+    rows = np.array(sorted(node.turns.passive.stale_rows), dtype=np.int64)
+    return int(np.count_nonzero(node.tasks.columns.flags[rows] & int(Flag.REACHABLE)))
 
 
 def _count_states(c: NodeColumns, here: Bools) -> dict[str, int]:

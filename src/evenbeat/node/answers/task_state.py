@@ -27,7 +27,14 @@ def live_task_state_of(node: Scheduler, number: int) -> LiveTaskState | None:
         is_claimed=bool(flags & Flag.RUNNING),
         obstacles=obstacles_of(node),
         deaths=node.turns.worker_deaths.deaths(number),
+        stopping=_stop_of(node, number) if flags & Flag.RUNNING else "",
     )
+
+
+def _stop_of(node: Scheduler, number: int) -> str:
+    """Who has asked to stop its run."""
+    turns = node.turns
+    return next((turns.stops.words(token) for token, run in turns.pending_runs.items() if run.number == number), "")
 
 
 def next_run_time(node: Scheduler, row: int) -> Instant | None:
@@ -48,14 +55,18 @@ def _next_planned(node: Scheduler, row: int) -> tuple[Instant | None, RunKind]:
         runs_nothing=bool(flags & Flag.NOTHING_TO_RUN) or not flags & Flag.PERMITTED,
         retry_after_opening=int(
             retry_after_opening(c.phase[one], c.every[one], c.second[one].astype(np.int64), c.retry[one])[0]
-        ),
+        )
+        if flags & Flag.CHECK
+        else None,
     )
 
     def after(t: int) -> int:
         return int(times.next_after(one, Instant(t))[0])
 
     found = place_next(place, None if number < 0 else times.period(number), after, node.clock.now())
-    return (None, RunKind.GRID) if found is None else (found.at, found.kind)
+    if found is None:
+        return None, RunKind.GRID
+    return found.at, RunKind.CHAIN if flags & Flag.CHAINED and found.kind is RunKind.GRID else found.kind
 
 
 def _waits_for_worker(node: Scheduler, row: int, number: int) -> tuple[bool, float | None]:

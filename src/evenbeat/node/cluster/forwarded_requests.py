@@ -7,17 +7,23 @@ from contextlib import suppress
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from evenbeat.model import Entry
 from evenbeat.store.cluster_contract import ClusterStore, ForwardedRequest
-from evenbeat.store.contract import StoreError
+from evenbeat.store.contract import Filter, StoreError
 from evenbeat.wire.replies import HeldByOtherNode, Reply, raise_if_refused
-from evenbeat.wire.requests import RELAY_TIMEOUT, ForceTasks, Request
+from evenbeat.wire.requests import RELAY_TIMEOUT, ForceTasks, Request, StopRuns
 
 _POLL_INTERVAL: Final = 0.2
 """Seconds between two looks for an answer, should the hint have been lost."""
 _log: Final = logging.getLogger("evenbeat.cluster")
 _request_decoder: Final = msgspec.json.Decoder(Request)
+
+
+def passed_on(entry: Entry, request: ForceTasks) -> ForceTasks:
+    """The request for one of its tasks, as the node gets it that holds the task."""
+    return ForceTasks((entry.id,), request.who, request.wait, is_passed_on=True, arguments=request.arguments)
 
 
 class ForwardedRequests:
@@ -74,12 +80,20 @@ class ForwardedRequests:
 
     async def forward_force(self, entries: Sequence[Entry], request: ForceTasks) -> list[Reply]:
         """Have these tasks run by the nodes that hold them; raise what one of those nodes refuses."""
-        patience = None if request.wait else RELAY_TIMEOUT
-        forwarded = [
-            self.forward(entry.number, ForceTasks((entry.id,), request.who, request.wait, is_passed_on=True), patience)
-            for entry in entries
-        ]
-        replies = await asyncio.gather(*forwarded)
+        return await self._forward_all(
+            [(entry.number, passed_on(entry, request)) for entry in entries],
+            is_patient=request.wait,
+        )
+
+    async def forward_stop(self, entries: Sequence[Entry], request: StopRuns) -> list[Reply]:
+        """Have the runs of these tasks stopped by the nodes that hold them; raise what one of those nodes refuses."""
+        return await self._forward_all(
+            [(e.number, replace(request, only=Filter(names=(e.id,)))) for e in entries], is_patient=request.wait
+        )
+
+    async def _forward_all(self, requests: Sequence[tuple[int, Request]], *, is_patient: bool) -> list[Reply]:
+        patience = None if is_patient else RELAY_TIMEOUT
+        replies = await asyncio.gather(*(self.forward(number, request, patience) for number, request in requests))
         for reply in replies:
             raise_if_refused(reply)
         return replies

@@ -11,6 +11,8 @@ from evenbeat.clock.node_clock import Clock
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import partition_ownership
 from evenbeat.model import PARTITION_COUNT, SECOND, partition_of
+from evenbeat.node.alerts.sender_process import SenderProcess
+from evenbeat.node.cluster.changed_problems import ChangedProblemsPoll
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing
@@ -25,6 +27,7 @@ from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.store.cluster_contract import ClusterStore, CommitsForgotten, LeaseLost
 from evenbeat.store.contract import Change, ContradictoryBatch, StoreError
+from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.status import Status
@@ -91,6 +94,12 @@ class ClusterMembership:
         self.others = ClusterPeers(node, self.queue, self.lease, self.partitions, self.requests)
         return self.queue
 
+    def create_sender(self, on_end: Callable[[DeliveryEnd], None]) -> SenderProcess:
+        return SenderProcess(on_end, pass_env=self._node.admin.settings().pass_env or (), in_cluster=True)
+
+    def held_partitions(self) -> frozenset[int]:
+        return frozenset(self.partitions.held)
+
     def _owns(self, number: int) -> bool:
         return partition_of(number) in self.partitions.held
 
@@ -99,6 +108,7 @@ class ClusterMembership:
     async def start(self) -> None:
         node = self._node
         node.turns.may_claim = self.partitions.may_claim
+        node.turns.chains.may_be_followed_elsewhere = True
         node.turns.on_turn = self.sharing.look_at_demand
         node.turns.worker_deaths = self.queue.worker_deaths
         self._generation = node.tasks.lifecycle.generation
@@ -117,6 +127,7 @@ class ClusterMembership:
             self._keep_partitions,
             self.news.wait_and_apply,
             self._perform_for_others,
+            ChangedProblemsPoll(node, self._store).wait_and_look,
         ):
             node.start_job(self._repeat_forever(job))
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from evenbeat.model import Instant
+from evenbeat.node.cluster.foreign_parents import ForeignParents
 from evenbeat.node.cluster.partitions import HeldPartitions
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.cluster_contract import ClusterStore, CommitsForgotten, StoreChanges
@@ -24,6 +25,7 @@ class StoreNews:
         self._store = store
         self._partitions = partitions
         self._lock = lock
+        self._parents = ForeignParents(node, store)
         self.stamp = 0
         """What was changed up to this stamp is true of the live tasks."""
         self.is_there = asyncio.Event()
@@ -35,11 +37,12 @@ class StoreNews:
         self.is_there.set()
 
     async def wait_and_apply(self) -> None:
-        """One round: wait for a hint or an interval, then apply what there is."""
+        """One round: wait for a hint or an interval, then apply what there is, and look at checks of other nodes."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.is_there.wait(), POLL_INTERVAL)
         self.is_there.clear()
         await self.apply()
+        await self._parents.look()
 
     async def apply(self) -> None:
         """When this returns, everything changed before the call is true of the live tasks."""

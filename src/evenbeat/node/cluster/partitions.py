@@ -9,10 +9,12 @@ import numpy as np
 
 from evenbeat.admin.passive_settings import load_passive_times
 from evenbeat.core import partition_ownership
-from evenbeat.model import PARTITION_COUNT, Entry, partition_of
+from evenbeat.model import FOREVER, PARTITION_COUNT, Entry, RunKind, partition_of
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing, running_by_key
-from evenbeat.node.loop.restart import StoredTasks, restore_partitions
+from evenbeat.node.loop.chains import read_chains_of
+from evenbeat.node.loop.own_jobs import read_own_jobs
+from evenbeat.node.loop.restart import StoredTasks, missing_results, restore_partitions, retried_nominal
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.report.cluster_view import decode_node_info
@@ -98,6 +100,7 @@ class HeldPartitions:
     def forget_all(self) -> None:
         """Other nodes have our partitions: nothing of them is recorded or released any more."""
         self.held.clear()
+        self._node.alerts.engine.begin_anew()
         self._queue.forget(self._node.turns.release_tasks(np.flatnonzero(self._node.tasks.columns.used)))
         self._sharing.forget()
 
@@ -134,6 +137,8 @@ class HeldPartitions:
         turns.take_over(batch, running, now)
         tasks.remove_again([entry.number for entry in removed], now)
         self.on_restored(stamp)
+        if unsure := turns.passive.unsure(tasks.reachability.parent_rows()):
+            turns.passive.restore_missing(await asyncio.to_thread(missing_results, store, unsure))
 
     def _read(self, partitions: Sequence[int]) -> tuple[StoredTasks, list[Entry]]:
         """What the store says of the tasks of these partitions, and of removed ones that still run."""
@@ -143,7 +148,13 @@ class HeldPartitions:
         progress = list(store.progress_in(partitions))
         cursors = store.cursors([entry.number for entry in entries])
         past = list(store.past_definitions_in(partitions))
-        return StoredTasks(entries, progress, cursors, past, list(store.open_problems_in(partitions))), removed
+        tasks = {entry.number for entry in entries if not entry.task.check}
+        waiting = [p.task for p in progress if p.extra_kind == RunKind.RETRY and p.extra < FOREVER and p.task in tasks]
+        generation = self._node.tasks.lifecycle.generation
+        retried = {number: retried_nominal(store, number, generation) for number in waiting}
+        problems = list(store.open_problems_in(partitions))
+        own_jobs, chains = list(read_own_jobs(store)), read_chains_of(store, entries)
+        return StoredTasks(entries, progress, cursors, past, problems, retried, own_jobs, chains), removed
 
     async def _release(self, partitions: Collection[int]) -> None:
         """Stop releasing runs of these partitions, commit what we know of them, and only then give them up."""
@@ -151,6 +162,8 @@ class HeldPartitions:
         rows = tasks.rows_in(partitions)
         tasks.lifecycle.prepare_hand_over(rows)
         await node.outbox.wait_committed()
+        going = set(partitions)
+        await node.alerts.engine.finish(lambda contact: partition_ownership.partition_of_contact(contact) in going)
         self.held.difference_update(partitions)
         self._share_start_rate(len(self.held))
         rows = tasks.rows_in(partitions)

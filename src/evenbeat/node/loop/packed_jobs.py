@@ -23,8 +23,6 @@ class NodeColumns(TaskColumns):
     """The number of its function in the task table; -1 for a command."""
     pool = Column(np.int16, 0)
     """The number of its pool in the task table; 0 for the default one."""
-    owner = Column(np.int32, 0)
-    """The number of its owner in the task table."""
     job_at = Column(np.int64, 0)
     job_length = Column(np.int32, 0)
 

@@ -4,7 +4,7 @@ A submitted result needs no worker and no slot, and does not disturb a run of it
 with a command or function is run off the grid; the others get a result that says that theirs is missing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -20,7 +20,7 @@ from evenbeat.model import Entry, Instant, Outcome, RunKind, State
 from evenbeat.node.loop.outbox import OnCommit
 from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
 from evenbeat.node.loop.records import problem_changes_of, skip_records_of, task_positions_of
-from evenbeat.node.loop.submitted_results import finish_of_submitted, learn_submitted_results
+from evenbeat.node.loop.submitted_results import finish_of_submitted, learn_submitted_results, log_records
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.store.contract import Batch, SubmittedResult
 from evenbeat.store.problem_records import ProblemChange
@@ -30,6 +30,8 @@ from evenbeat.when.windows import FOREVER, NEVER
 from evenbeat.when.zone import zone
 
 _UTC: Final = zone("UTC")
+_CAN_BE_STALE: Final = int(Flag.ENABLED | Flag.REACHABLE)
+"""A check that is disabled or unreachable is not stale."""
 _MAX_OBSOLETE_ALARMS: Final = 1_000
 """Obsolete alarms may outnumber the others by this many before they are cleared away."""
 
@@ -172,6 +174,12 @@ class PassiveChecks:
         self._set(row, _AlarmKind.BEGUN, FOREVER)
         return self._take_one(row, status, output, Instant(began), now, now)
 
+    def log(self, row: int, output: str, now: Instant) -> None:
+        """What the sender of a row says meanwhile: it enters the history and changes nothing."""
+        rows, at, status = (np.array([value], dtype=np.int64) for value in (row, now, State.OK))
+        results = ResultColumns(rows, at, at, at, at, status, [output], RunKind.LOG)
+        self._record(Batch(told=log_records(self._tasks, results, now)), None)
+
     def _take_one(
         self, row: int, status: int, output: str, started: Instant, at: Instant, now: Instant
     ) -> SubmittedResult:
@@ -203,6 +211,27 @@ class PassiveChecks:
             if entry.id in times.good_until:
                 self.restore_ttl(row, *times.good_until[entry.id])
 
+    def are_stale(self, rows: Ints, now: Instant) -> Bools:
+        """Which of these rows are passive checks without a result that was expected?"""
+        stale = np.zeros(len(rows), dtype=bool)
+        some = np.flatnonzero(self._tasks.columns.flags[rows] & int(Flag.PASSIVE) != 0)
+        if len(some):
+            passive = rows[some]
+            overdue = self._tasks.columns.nominal[passive] + self._allowed(passive) < now
+            stale[some] = overdue | np.isin(passive, list(self.stale_rows))
+        return stale
+
+    def unsure(self, rows: Ints) -> dict[int, int]:
+        """Numbers of those of these rows whose latest result may say that theirs is missing, and its time."""
+        c, rows = self._tasks.columns, self._passive(rows)
+        some = rows[(c.state[rows] != State.OK) & (c.result_at[rows] > NEVER)]
+        return dict(zip(c.number[some].tolist(), c.result_at[some].tolist(), strict=True))
+
+    def restore_missing(self, missing: Mapping[int, int]) -> None:
+        """Of these, by number, the latest result said that theirs is missing; unless a newer one than then is known."""
+        found = {row: known for number, known in missing.items() if (row := self._tasks.row(number)) is not None}
+        self.stale_rows.update(row for row, known in found.items() if self._tasks.columns.result_at[row] == known)
+
     def restore_ttl(self, row: int, until: int, known: int) -> None:
         """The result of the time `known` is good until then, unless a newer result is known."""
         if self._tasks.columns.result_at[row] == known:
@@ -224,13 +253,24 @@ class PassiveChecks:
                 if when is not None:
                     heappush(self._heap, (when, row, about))
 
+    def reachable_again(self, rows: Ints, now: Instant) -> None:
+        """Checks among these rows were unreachable: nothing was expected of them, and senders get time to come."""
+        rows = self._passive(rows)
+        self._give_time(rows, now)
+        self.schedule_checks(rows, now)
+        for row in rows.tolist():
+            for about in (_AlarmKind.TTL, _AlarmKind.BEGUN):
+                if self._alarms.get((row, about), FOREVER) <= now:
+                    self._set(row, about, now + self._time_for_sender(row))
+
     def check_due(self, now: Instant) -> None:
         """Handle all alarms that are due by now."""
         found: dict[_AlarmKind, list[int]] = {about: [] for about in _AlarmKind}
         while self.next_due() <= now:
             _, row, about = heappop(self._heap)
-            if about is not _AlarmKind.EXPECTED and not self._tasks.columns.flags[row] & int(Flag.ENABLED):
-                continue  # until `check_rows_again`: a disabled check is not stale, and its alarm is kept
+            flags = self._tasks.columns.flags[row]
+            if about is not _AlarmKind.EXPECTED and flags & _CAN_BE_STALE != _CAN_BE_STALE:
+                continue  # until `check_rows_again` or `reachable_again`: the alarm is kept
             del self._alarms[row, about]
             found[about].append(row)
         begun, ttl, expected = (np.array(found[about], dtype=np.int64) for about in reversed(_AlarmKind))
@@ -304,6 +344,7 @@ class PassiveChecks:
         if not len(results.rows):
             return []
         learned = learn_submitted_results(self._tasks, results, now)
+        self._tasks.reachability.learn_results(results.rows)
         self.stale_rows -= {row for row, t in zip(results.rows.tolist(), learned, strict=True) if t.made is not None}
         changes = self._problem_changes(results.rows, now)
         self._record(Batch(told=learned, problems=changes), self._announcement(learned, then))
@@ -340,6 +381,13 @@ class PassiveChecks:
         """The state of each row while its result is missing: UNKNOWN if it is no passive check any more."""
         said = map(self._tasks.expectations.get, rows.tolist())
         return np.array([State.UNKNOWN if e is None else e.when_missing for e in said], dtype=np.int64)
+
+    def expected_by(self, rows: Ints) -> Ints:
+        """By when the next result of each of these passive checks must be there."""
+        nominal = self._tasks.columns.nominal[rows]
+        comes = nominal < FOREVER
+        nominal[comes] += self._allowed(rows[comes])
+        return nominal
 
     def _allowed(self, rows: Ints, nominal: Ints | None = None) -> Ints:
         """How long after a nominal time a result may come; by default after the next one that is not settled."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from evenbeat.model import RunKind
 from evenbeat.store.contract import Finish
 
 
@@ -19,6 +20,11 @@ class PendingRun(NamedTuple):
     timebox: int
     token: int
     """Names the run between node and worker; 0 for a submitted result."""
+
+    @property
+    def due(self) -> int:
+        """When it was to start: after its parents, whose nominal time it has, it is due as soon as it is claimed."""
+        return self.claimed if self.kind == RunKind.CHAIN else self.nominal
 
 
 RunEndListener = Callable[[Sequence[PendingRun], Sequence[Finish]], None]

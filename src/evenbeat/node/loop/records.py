@@ -1,6 +1,6 @@
 """Makes records for the store from columns: where tasks stand, what was skipped or refused, what runs led to."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Final
@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS
 from evenbeat.core.problems import ProblemUpdate
+from evenbeat.core.stopped_runs import Withdrawn
 from evenbeat.core.task import Flag, RefusedRuns, SkipColumns
-from evenbeat.model import SEVERITY, Instant, RunKind
+from evenbeat.model import RESULT_LIMIT, SEVERITY, Instant, RunKind
 from evenbeat.node.loop.packed_jobs import NodeColumns
+from evenbeat.node.loop.pending_run import PendingRun
 from evenbeat.node.loop.task_table import TaskTable
-from evenbeat.store.contract import ProgressRecord, Refusal, Skip
+from evenbeat.store.contract import Finish, ProgressRecord, Refusal, Returned, Skip, WholeOutput
 from evenbeat.store.problem_records import ProblemChange
 from evenbeat.when.windows import FOREVER, NEVER
+from evenbeat.wire.worker_frames import RunResult
 
 # Faster than `_make`: a hundred thousand are made at a time.
 _task_position_of: Final[Callable[[tuple[object, ...]], ProgressRecord]] = partial(tuple.__new__, ProgressRecord)
@@ -117,6 +120,24 @@ def refusal_records_of(columns: NodeColumns, refused: RefusedRuns, now: Instant)
     ]
 
 
+def withdrawn_records_of(columns: NodeColumns, withdrawn: Withdrawn, words: str, now: Instant) -> list[Refusal]:
+    """Records of planned runs off the grid that a person has withdrawn."""
+    rows = withdrawn.rows
+    off_grid_due, off_grid_kind = planned_off_grid(columns, rows, now)
+    return [
+        Refusal(number, due, kind, words, now, *place)
+        for number, due, kind, *place in zip(
+            columns.number[rows].tolist(),
+            withdrawn.due.tolist(),
+            withdrawn.kind.tolist(),
+            columns.accounted[rows].tolist(),
+            off_grid_due.tolist(),
+            off_grid_kind.tolist(),
+            strict=True,
+        )
+    ]
+
+
 def problem_changes_of(columns: NodeColumns, updates: Sequence[ProblemUpdate]) -> list[ProblemChange]:
     """Records of what became of problems."""
     return [
@@ -131,4 +152,22 @@ def problem_changes_of(columns: NodeColumns, updates: Sequence[ProblemUpdate]) -
             u.reason,
         )
         for u in updates
+    ]
+
+
+def returned_values(ended: Iterable[tuple[PendingRun, RunResult]]) -> list[Returned]:
+    """What functions returned, of runs that have ended; what is larger than hosts may report is left out."""
+    return [
+        Returned(run.number, run.claimed, result.ended, result.returned.decode(errors="replace"))
+        for run, result in ended
+        if result.returned and len(result.returned) <= RESULT_LIMIT and b"\0" not in result.returned
+    ]
+
+
+def whole_outputs_of(ended: Sequence[tuple[PendingRun, RunResult]], finishes: Sequence[Finish]) -> list[WholeOutput]:
+    """Records of whole outputs, where the history does not have all of it anyway."""
+    return [
+        WholeOutput(run.number, run.claimed, result.whole)
+        for (run, result), finish in zip(ended, finishes, strict=True)
+        if result.whole and (result.truncated or not finish.notable)
     ]

@@ -19,11 +19,14 @@ from evenbeat.core.missed_times import resume
 from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
+from evenbeat.node.loop.chains import StoredChains, read_chains, restore_chains
+from evenbeat.node.loop.own_jobs import StoredOwnJob, read_own_jobs
 from evenbeat.node.loop.records import problem_changes_of, task_positions_of
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.loop.unsettled_changes import UnsettledEdits
 from evenbeat.store.contract import Batch, Finish, PastDefinition, Store, StoreError, TaskProgress
+from evenbeat.store.latest_result import is_result_missing
 from evenbeat.store.problem_records import OpenProblem, ProblemChange
 from evenbeat.when.windows import FOREVER
 
@@ -60,10 +63,13 @@ def restore_all_tasks(
     edits = UnsettledEdits(tasks, [] if all_new else store.past_definitions())
     rows = _add_all(tasks, edits, all_new or store.entries())
     known, open_claims = tasks.restore_progress(store.progress())
-    tasks.restore_problems([] if all_new else store.open_problems())
+    life.retries.restore(known, lambda row: retried_nominal(store, int(c.number[row]), life.generation))
+    open_problems = [] if all_new else list(store.open_problems())
+    tasks.restore_problems(open_problems)
     now = clock.now()  # only now: reading a million tasks takes time, which is part of the stop
     life.pace.mean_rate = tasks.mean_rate
     life.add_restored(known, now)
+    turns.holds.restore(open_problems, now)
     new = np.setdiff1d(rows, known, assume_unique=True)
     skips: list[SkipColumns] = []
     last_seen = int(store.setting(LAST_SEEN_KEY) or 0)
@@ -71,18 +77,26 @@ def restore_all_tasks(
     if is_set_back:
         skips += clock_set_back(life, known, last_seen - now, now)
     _restore_forced(life, known)
+    _restore_own_jobs(tasks, turns, list(read_own_jobs(store)), open_claims)
+    if ended := turns.own_jobs.take_ended():
+        store.set_settings(dict.fromkeys(ended))
+    chained = tasks.columns.number[rows[c.flags[rows] & int(Flag.CHAINED) != 0]].tolist()
+    restore_chains(tasks, rows, read_chains(store, chained, tasks.chains.parent_names()), now)
     finishes, failed = _resolve_lost_runs(tasks, turns, open_claims, now)
+    _learn_lost_parents(turns, open_claims, failed, now)
     edited = edits.settle(known, now, lambda some, then: resume(life, some, then, tasks.catch_up_of(some)), skips)
     late = known[np.minimum(c.nominal[known], c.off_grid_due[known]) <= now]
     active = tasks.active(known)
     skips += resume(life, active, now, tasks.catch_up_of(active))
     times = load_passive_times(store)
     turns.passive.restore(times, [entry for id_ in sorted(times.ids) if (entry := store.find(id_)) is not None])
+    turns.passive.restore_missing(missing_results(store, turns.passive.unsure(tasks.reachability.parent_rows())))
     skips += turns.passive.resume_after_stop(known, Instant(min(last_seen or now, now)), now)
     turns.passive.schedule_checks(edited, now, anew=True)
     skips += _begin_new_tasks(tasks, turns, new, edits.created, now)
     life.trigger_node_event(np.array(sorted(tasks.occasions["@reboot"]), dtype=np.int64), now)
-    turns.cursors |= store.cursors(c.number[known].tolist())
+    turns.cursors |= store.cursors([] if all_new else c.number[rows].tolist())  # a new task may have been given one
+    tasks.chains.make_due(new.tolist(), now)
     moved = [new, known] if is_set_back else [new, late, edited, tasks.rows([p.task for p in open_claims])]
     standings = task_positions_of(tasks, np.unique(np.concatenate(moved)), now)
     return Batch(
@@ -92,6 +106,19 @@ def restore_all_tasks(
         settled=edits.settled,
         problems=_reconciled_problems(tasks, rows, failed, now),
     )
+
+
+def retried_nominal(store: Store, number: int, generation: int) -> Instant | None:
+    """The nominal time that the retry of a task carries: that of its latest run, if the history still has it, and by
+    the clock of this generation.
+    """
+    runs = store.runs(number, most=1)
+    return runs[0].nominal if runs and runs[0].generation == generation else None
+
+
+def missing_results(store: Store, unsure: Mapping[int, int]) -> dict[int, int]:
+    """Of these checks, on which tasks depend, those whose latest result says that one is missing."""
+    return {number: at for number, at in unsure.items() if is_result_missing(store, number)}
 
 
 def _add_all(tasks: TaskTable, edits: UnsettledEdits, entries: Iterable[Entry]) -> Ints:
@@ -120,6 +147,11 @@ class StoredTasks(NamedTuple):
     cursors: Mapping[int, bytes]
     past: Sequence[PastDefinition]
     problems: Sequence[OpenProblem]
+    retried: Mapping[int, Instant | None] = {}
+    """Of tasks with a retry that waits: the nominal time that it carries, see `retried_nominal`."""
+    own_jobs: Sequence[StoredOwnJob] = ()
+    """Of forced runs with arguments of their own, of all tasks."""
+    chains: StoredChains = StoredChains({}, [])
 
 
 def restore_partitions(
@@ -139,15 +171,20 @@ def restore_partitions(
     edits = UnsettledEdits(tasks, stored.past)
     rows = _add_all(tasks, edits, stored.entries)
     known, open_claims = tasks.restore_progress(stored.progress)
+    life.retries.restore(known, lambda row: stored.retried.get(int(c.number[row])))
     tasks.restore_problems(stored.problems)
     life.pace.mean_rate = tasks.mean_rate
     running = [p for p in open_claims if p.claimed_token and tasks.row(p.task) is not None]
     life.add_restored(known, now, tasks.rows([p.task for p in running]))
+    turns.holds.restore(stored.problems, now)
+    turns.holds.learn_ends(known, now)
     _restore_forced(life, known)
+    _restore_own_jobs(tasks, turns, stored.own_jobs, open_claims)
     # A single node uses no tokens. If its database was moved to the cluster, the ends of its runs are unknown.
-    gone, failed = _resolve_lost_runs(
-        tasks, turns, [p for p in open_claims if not p.claimed_token or tasks.row(p.task) is None], now
-    )
+    lost = [p for p in open_claims if not p.claimed_token or tasks.row(p.task) is None]
+    restore_chains(tasks, rows, stored.chains, now)
+    gone, failed = _resolve_lost_runs(tasks, turns, lost, now)
+    _learn_lost_parents(turns, lost, failed, now)
 
     def late_and_idle(some: Ints, then: Instant) -> Ints:
         late = some[np.minimum(c.nominal[some], c.off_grid_due[some]) <= then - _MERELY_LATE]
@@ -167,6 +204,7 @@ def restore_partitions(
     turns.passive.schedule_checks(edited, now, anew=True)
     new = np.setdiff1d(rows, known, assume_unique=True)
     skips += _begin_new_tasks(tasks, turns, new, edits.created, now)
+    tasks.chains.make_due(new.tolist(), now)
     here = set(rows.tolist())
     occasions = [
         row for row in tasks.occasions["@reboot"] if row in here and partition_of(int(c.number[row])) in begins
@@ -186,12 +224,19 @@ def restore_partitions(
     )
 
 
+def _learn_lost_parents(turns: TurnLoop, lost: Sequence[TaskProgress], failed: Ints, now: Instant) -> None:
+    """Lost runs that are not repeated have failed: tasks may follow that."""
+    numbers = set(turns.tasks.columns.number[failed].tolist())
+    turns.chains.learn_failures([(p.task, p.claimed or 0) for p in lost if p.task in numbers], now)
+
+
 def _resolve_lost_runs(
     tasks: TaskTable, turns: TurnLoop, open_claims: Sequence[TaskProgress], now: Instant
 ) -> tuple[list[Finish], Ints]:
     """Finish runs that were under way when the last node died as lost, and repeat them where their tasks want it.
 
-    Returns the ends of these runs, and the rows of which none is repeated.
+    One that a person had asked to stop is cancelled, and not repeated. Returns the ends of these runs, and the rows of
+    those that were lost for good.
     """
     c = tasks.columns
     removed = [p for p in open_claims if tasks.row(p.task) is None]
@@ -203,10 +248,14 @@ def _resolve_lost_runs(
     started[on_grid] = np.minimum(np.maximum(started[on_grid], c.last_start[rows[on_grid]]), now)
     c.last_start[rows[on_grid]] = started[on_grid]
     # A forced run that waits makes up for them as well.
-    repeated = tasks.repeatable(rows[c.flags[rows] & int(Flag.FORCED) == 0])
-    repeated = repeat_lost_runs(
-        tasks.lifecycle, repeated[[not turns.worker_deaths.is_set_aside(n) for n in c.number[repeated].tolist()]], now
-    )
+    lost = rows[[not p.claimed_stop for p in open_claims]]
+    lost = lost[c.flags[lost] & int(Flag.FORCED) == 0]
+    repeated = tasks.repeatable(lost)
+    kinds = np.array([p.claimed_kind for p in open_claims], dtype=np.int64)
+    tasks.lifecycle.retries.count_attempts(rows, c.flags[rows], kinds)
+    repeated = repeated[[not turns.worker_deaths.is_set_aside(n) for n in c.number[repeated].tolist()]]
+    own = [p.task for p in open_claims if turns.own_jobs.get(p.task, p.claimed_kind, p.claimed or 0) is not None]
+    repeated = repeat_lost_runs(tasks.lifecycle, repeated, now, tasks.rows(own))
     if open_claims or removed:
         _log.warning("%d runs were lost with the last node", len(open_claims + removed), extra={"action": "lost"})
     now_standing = [
@@ -215,12 +264,13 @@ def _resolve_lost_runs(
             result_at=int(c.result_at[row]),
             extra=int(c.off_grid_due[row]),
             extra_kind=int(c.off_grid_kind[row]),
+            attempt=int(c.attempt[row]),
         )
         for row, p in zip(rows.tolist(), open_claims, strict=True)
     ]
-    lost = [_lost_run(p, begun, now) for p, begun in zip(now_standing, started.tolist(), strict=True)]
-    lost += [_lost_run(p, assumed_start(p.claimed_at, p.claimed or 0, now), now) for p in removed]
-    return lost, rows[~np.isin(rows, repeated) & (c.flags[rows] & int(Flag.FORCED) == 0)]
+    ends = [_lost_run(p, begun, now) for p, begun in zip(now_standing, started.tolist(), strict=True)]
+    ends += [_lost_run(p, assumed_start(p.claimed_at, p.claimed or 0, now), now) for p in removed]
+    return ends, lost[~np.isin(lost, repeated)]
 
 
 def _reconciled_problems(tasks: TaskTable, rows: Ints, failed: Ints, now: Instant) -> list[ProblemChange]:
@@ -228,6 +278,7 @@ def _reconciled_problems(tasks: TaskTable, rows: Ints, failed: Ints, now: Instan
     problems, c = tasks.problems, tasks.columns
     meaning, lost_for_good = outcome_meanings([Outcome.LOST] * len(failed)), np.ones(len(failed), dtype=bool)
     updates = problems.learn_runs(failed, c.flags[failed], meaning, lost_for_good, now)
+    updates += tasks.problems_of_given_up_retries(now)
     return problem_changes_of(c, updates + problems.reconcile(rows, now, are_new=True))
 
 
@@ -236,9 +287,9 @@ def _lost_run(p: TaskProgress, started: int, now: Instant) -> Finish:
         task=p.task,
         started=started,
         ended=now,
-        outcome=Outcome.LOST,
+        outcome=Outcome.CANCELLED if p.claimed_stop else Outcome.LOST,
         status=None,
-        output="the node stopped while it ran",
+        output=p.claimed_stop or "the node stopped while it ran",
         cursor=None,
         last_start=p.last_start,
         state=p.state,
@@ -250,6 +301,20 @@ def _lost_run(p: TaskProgress, started: int, now: Instant) -> Finish:
         extra=p.extra,
         extra_kind=p.extra_kind,
         notable=True,
+    )
+
+
+def _restore_own_jobs(
+    tasks: TaskTable, turns: TurnLoop, stored: Sequence[StoredOwnJob], open_claims: Sequence[TaskProgress]
+) -> None:
+    """Bring in the jobs of forced runs with arguments of their own, of tasks that are here."""
+    flags, waiting = tasks.columns.flags, tasks.lifecycle.retries.nominals
+    here = [job for job in stored if tasks.row(job.number) is not None]
+    turns.own_jobs.restore(
+        here,
+        open_claims,
+        lambda number: bool(flags[tasks.row_or_raise(number)] & int(Flag.FORCED)),
+        lambda number: waiting.get(tasks.row_or_raise(number)),
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Container
+from collections.abc import Container, Set
 from typing import Final, NamedTuple
 
 from evenbeat.clock.node_clock import Clock
@@ -31,6 +31,22 @@ class ReadyRuns(NamedTuple):
         some = slice(first, end)
         functions = self.functions and self.functions[some]
         return ReadyRuns(self.due[some], self.runs[some], functions, self.tasks[some], self.pools and self.pools[some])
+
+    def only(self, kept: list[int]) -> "ReadyRuns":
+        """The runs in these places."""
+        if len(kept) == len(self.runs):
+            return self
+        return ReadyRuns(
+            [self.due[i] for i in kept],
+            [self.runs[i] for i in kept],
+            self.functions and [self.functions[i] for i in kept],
+            [self.tasks[i] for i in kept],
+            self.pools and [self.pools[i] for i in kept],
+        )
+
+    def without(self, tokens: Set[int]) -> "ReadyRuns":
+        """The runs but these."""
+        return self.only([i for i, run in enumerate(self.runs) if run.token not in tokens])
 
     def move(self, by: int) -> "ReadyRuns":
         """The same runs by a clock that was set `by` so much: due at the same moment."""
@@ -75,6 +91,13 @@ class Starter:
         held, self._held = self._held, []
         return [run for ready in held for run in ready.runs if run.token in self._wanted]
 
+    def take_back(self, tokens: Set[int]) -> list[RunSpec]:
+        """Deliver none of these runs; returns those of them that were held."""
+        taken = [run for ready in self._held for run in ready.runs if run.token in tokens]
+        if taken:
+            self._held = [ready.without(tokens) for ready in self._held]
+        return taken
+
     def _go(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -96,15 +119,7 @@ class Starter:
             self._timer = asyncio.get_running_loop().call_later(max(wait, _MIN_STEP, lead / 4e6), self._go)
 
     def _dispatch(self, ready: ReadyRuns) -> None:
-        kept = [i for i, run in enumerate(ready.runs) if run.token in self._wanted]
-        if len(kept) < len(ready.runs):
-            ready = ReadyRuns(
-                [ready.due[i] for i in kept],
-                [ready.runs[i] for i in kept],
-                ready.functions and [ready.functions[i] for i in kept],
-                [ready.tasks[i] for i in kept],
-                ready.pools and [ready.pools[i] for i in kept],
-            )
+        ready = ready.only([i for i, run in enumerate(ready.runs) if run.token in self._wanted])
         if ready.runs:
             self._counts.runs += len(ready.runs)
             self._queue.dispatch(ready.runs, ready.functions, ready.tasks, ready.pools)

@@ -1,6 +1,8 @@
 """Records of submitted results, from the columns of their checks."""
 
-from evenbeat.core.submitted_results import ResultColumns, apply_submitted, outcome_of
+import numpy as np
+
+from evenbeat.core.submitted_results import AppliedResults, ResultColumns, apply_submitted, outcome_of
 from evenbeat.model import Instant
 from evenbeat.node.loop.records import planned_off_grid
 from evenbeat.node.loop.task_table import TaskTable
@@ -9,8 +11,17 @@ from evenbeat.store.contract import Finish, SubmittedResult
 
 def learn_submitted_results(tasks: TaskTable, results: ResultColumns, now: Instant) -> list[SubmittedResult]:
     """Apply results to their checks; the records of that."""
-    rows, life, c = results.rows, tasks.lifecycle, tasks.columns
-    applied = apply_submitted(life, results, now)
+    return _records(tasks, results, apply_submitted(tasks.lifecycle, results, now), now)
+
+
+def log_records(tasks: TaskTable, results: ResultColumns, now: Instant) -> list[SubmittedResult]:
+    """Records of results that are no more than lines of a log: they change nothing, and are kept as a whole."""
+    nothing = np.zeros(len(results.rows), dtype=bool)
+    return _records(tasks, results, AppliedResults(counts=nothing, notable=~nothing), now)
+
+
+def _records(tasks: TaskTable, results: ResultColumns, applied: AppliedResults, now: Instant) -> list[SubmittedResult]:
+    rows, c = results.rows, tasks.columns
     status = results.status.tolist()
     extra, extra_kind = planned_off_grid(c, rows, now)
     return [
@@ -18,7 +29,7 @@ def learn_submitted_results(tasks: TaskTable, results: ResultColumns, now: Insta
         for fields in zip(
             c.number[rows].tolist(),
             results.nominal.tolist(),
-            [life.generation] * len(rows),
+            [tasks.lifecycle.generation] * len(rows),
             [int(results.kind)] * len(rows),
             [int(now)] * len(rows),
             results.started.tolist(),

@@ -8,18 +8,36 @@ import msgspec
 import numpy as np
 
 from evenbeat.admin.period_changes import periods_and_users
+from evenbeat.core.alerts import HOLD_OF_WORD, Hold
+from evenbeat.core.chains import Chains
 from evenbeat.core.columns import GrowingArray, Ints
+from evenbeat.core.downtimes import DowntimeRows
 from evenbeat.core.edits import pause, settle_past, unpause
+from evenbeat.core.label_index import LabelIndex
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.name_index import NameIndex
 from evenbeat.core.passive_results import ResultExpectation, expectation_of
 from evenbeat.core.permission import CommandPolicy, may_execute
-from evenbeat.core.problems import KnownProblem, Problems
+from evenbeat.core.problems import KnownProblem, Problems, ProblemUpdate
+from evenbeat.core.reachability import Reachability
 from evenbeat.core.task import ALL_FLAGS, Bools, Flag, SkipColumns
-from evenbeat.core.task_columns import DEFINED_FLAGS, default_timebox_of, enrol
+from evenbeat.core.task_columns import DEFINED_FLAGS, enrol, timebox_setting
+from evenbeat.core.timed_problems import TimedProblems
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
-from evenbeat.model import PARTITION_COUNT, SECOND, Cause, Entry, Instant, Missed, Period, RunKind, State, Task
+from evenbeat.model import (
+    CAUSES_OF_RESULTS,
+    PARTITION_COUNT,
+    SECOND,
+    Cause,
+    Entry,
+    Instant,
+    Missed,
+    Period,
+    RunKind,
+    State,
+    Task,
+)
 from evenbeat.node.loop.packed_jobs import NodeColumns, PackedJobs
 from evenbeat.store.contract import TaskProgress
 from evenbeat.store.problem_records import OpenProblem
@@ -44,8 +62,16 @@ class TaskTable:
         self.columns = NodeColumns()
         self.times = ScheduleTimes(self.columns)
         self.lifecycle = Lifecycle(self.columns, Timetable(self.columns), self.times, slots, generation=generation)
+        self.chains = Chains(self.lifecycle)
+        self.given_up_runs: list[tuple[int, int, Instant]] = []
+        """Numbers and nominal times of runs that failed and do not try again after all, and since when; the chains
+        learn them with the next batch.
+        """
         self.problems = Problems(self.columns)
+        self.timed_problems = TimedProblems()
         self.names = NameIndex()
+        self.reachability = Reachability(self.columns, self.names.find)
+        self.labels = LabelIndex()
         self.jobs = PackedJobs(self.columns)
         self._row_by_number = GrowingArray(np.int32)
         """One more than the row; 0 for none."""
@@ -55,6 +81,7 @@ class TaskTable:
         self._pool_numbers: dict[str | None, int] = {None: 0}
         self._owners: list[str] = []
         self._owner_numbers: dict[str, int] = {}
+        self.downtimes = DowntimeRows(self.columns, self.names, self.labels, self.reachability, self._owner_numbers.get)
         self._permission = CommandPolicy()
         self.periods: dict[str, CompiledPeriod] = {}
         self._period_numbers: dict[str, int] = {}
@@ -62,8 +89,12 @@ class TaskTable:
         self._limits: dict[str, int] = {}
         self.catch_up: dict[int, int] = {}
         """Of rows with missed = "all": how far back it goes."""
+        self.longer_than: dict[int, int] = {}
+        """Of rows that say so: a run that lasts longer is a problem."""
         self._starts: dict[int, Instant] = {}
         """Of rows with `start_at`: that time."""
+        self._pause_ends: dict[int, Instant] = {}
+        """Of rows that are paused until then."""
         self.expectations: dict[int, ResultExpectation] = {}
         """Of rows that are passive checks: what they say of missing results."""
         self.occasions: dict[str, set[int]] = {"@reboot": set(), "@shutdown": set()}
@@ -174,17 +205,28 @@ class TaskTable:
         self._permit(rows)
         numbers = self._period_numbers if periods is None else periods
         alike = enrol(self.columns, self.times, rows, tasks, numbers, self._limits)
-        self.columns.timebox[rows] = alike.value_per_task(default_timebox_of)
+        self.columns.timebox[rows] = alike.value_per_task(timebox_setting)
+        self.columns.retry_policy[rows] = alike.value_per_task(self.lifecycle.retries.policy_number)
         self.columns.function[rows] = alike.value_per_task(lambda task: self._function(task.job.function))
         self.columns.pool[rows] = alike.value_per_task(lambda task: self._pool(task.pool))
+        self.reachability.define(rows, tasks)
+        self.labels.put(rows, [task.labels for task in tasks])
+        self.downtimes.define(rows)
         encode = msgspec.msgpack.Encoder().encode
         self.jobs.put(rows, [encode(task.job) for task in tasks])
+        for i in np.flatnonzero(self.columns.flags[rows] & int(Flag.ENABLED) == 0).tolist():
+            if (pause_ := tasks[i].pause) is not None and pause_.until is not None:
+                self._pause_ends[int(rows[i])] = pause_.until
         for i in np.flatnonzero(alike.value_per_task(_has_extras)).tolist():
             self._define_extras(int(rows[i]), tasks[i])
+        for i in np.flatnonzero(self.columns.flags[rows] & int(Flag.CHAINED)).tolist():
+            self.chains.define(int(rows[i]), tasks[i].schedule, entries[i].changed)
 
     def _define_extras(self, row: int, task: Task) -> None:
         if task.missed is _MISSED_ALL:
             self.catch_up[row] = task.catch_up
+        if task.longer_than is not None:
+            self.longer_than[row] = task.longer_than
         if task.start_at is not None:
             self._starts[row] = parse_instant(task.start_at, zone(task.schedule.zone))
         if task.passive:
@@ -240,6 +282,7 @@ class TaskTable:
             # These are all of them, unless a removed task still runs.
             known = some if len(where) == len(some) else [p for p in some if self.row(p.task) is not None]
             self._take_up(where, known)
+            self.reachability.refresh()
             rows.append(where)
             open_claims += [p for p in some if p.claimed is not None]
         return (np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)), open_claims
@@ -271,11 +314,15 @@ class TaskTable:
 
     def restore_problems(self, problems: Iterable[OpenProblem]) -> None:
         """Take over the problems that are open already."""
-        self.problems.restore(
-            KnownProblem(row, Cause(known.cause), known.opened, State(known.state), State(known.worst))
-            for known in problems
-            if (row := self.row(known.task)) is not None
-        )
+        for_results = []
+        for known in problems:
+            row, cause = self.row(known.task), Cause(known.cause)
+            if row is not None and cause in CAUSES_OF_RESULTS:
+                for_results.append(KnownProblem(row, cause, known.opened, State(known.state), State(known.worst)))
+            elif row is not None:
+                hold = HOLD_OF_WORD.get(known.hold, Hold.NONE)
+                self.timed_problems.restore(known.task, cause, known.opened, hold)
+        self.problems.restore(for_results)
 
     def change(
         self, entries: Sequence[Entry], now: Instant, periods: Mapping[str, int] | None = None
@@ -288,6 +335,9 @@ class TaskTable:
         c, life = self.columns, self.lifecycle
         before = {name: getattr(c, name)[rows] for name in (*_SCHEDULE_COLUMNS, "flags", "limit")}
         starts = [self._starts.get(row) for row in rows.tolist()]
+        by_time = [row for row, e in zip(rows.tolist(), known, strict=True) if not e.task.schedule.parents]
+        skips = self.chains.leave(by_time, now)
+        self.chains.suspend(rows)
         for row, name, entry in zip(rows.tolist(), self.names.names(rows), known, strict=True):
             self._forget_extras(row)
             if name != entry.task.name:
@@ -298,16 +348,20 @@ class TaskTable:
         differs = turned | other_start
         for name in _SCHEDULE_COLUMNS:
             differs |= getattr(c, name)[rows] != before[name]
-        skips = self._settle_by(before, rows, differs, now)
+        skips += self._settle_by(before, rows, differs, now)
         self._turn(rows[turned])
+        self._retry_no_more(rows[(c.flags[rows] ^ before["flags"]) & int(Flag.CHECK) != 0])
         self._start_no_more(rows[other_start])
         skips += self._reschedule(rows[differs], now)
+        given_up = self._give_up_unfit_retries(rows)
         on, was_on = ((flags & int(Flag.ENABLED)) != 0 for flags in (c.flags[rows], before["flags"]))
         skips += pause(life, rows[was_on & ~on], now)
         skips += unpause(life, rows[on & ~was_on], now)
+        self.know_parents()
+        self.chains.make_due(rows.tolist(), now)
         if (c.limit[rows] != before["limit"]).any():
             life.recount_limits()
-        return rows[differs | (on != was_on)], skips
+        return rows[differs | (on != was_on) | given_up], skips
 
     def _settle_by(self, before: Mapping[str, Ints], rows: Ints, differs: Bools, now: Instant) -> list[SkipColumns]:
         """Settle what was due by the columns as they were before the change."""
@@ -324,9 +378,29 @@ class TaskTable:
 
     def _turn(self, rows: Ints) -> None:
         """Tasks became passive checks, or the reverse, or their command came or went: nothing planned stays."""
+        self.lifecycle.retries.drop(rows)
         self.columns.off_grid_due[rows] = FOREVER
         self.lifecycle.set_flag(rows, Flag.FORCED | Flag.CATCHING_UP, on=False)
         self.lifecycle.reset_due(rows)
+
+    def _retry_no_more(self, rows: Ints) -> None:
+        """Tasks became checks, or the reverse: these retry by other rules."""
+        c = self.columns
+        self.lifecycle.retries.drop(rows)
+        c.off_grid_due[rows[c.off_grid_kind[rows] == RunKind.RETRY]] = FOREVER
+        self.lifecycle.reset_due(rows)
+
+    def _give_up_unfit_retries(self, rows: Ints) -> Bools:
+        """Retries that the new definitions of these rows leave no room for are not made; returns whose."""
+        given_up = np.isin(rows, self.lifecycle.retries.give_up_unfit(rows))
+        self.lifecycle.reset_due(rows[given_up])
+        return given_up
+
+    def problems_of_given_up_retries(self, now: Instant) -> list[ProblemUpdate]:
+        """The problems of tasks whose retries were given up since this was last called."""
+        given_up = self.lifecycle.retries.take_given_up()
+        self.given_up_runs += [(int(self.columns.number[row]), nominal, now) for row, nominal in given_up.items()]
+        return self.problems.learn_given_up(np.array(list(given_up), dtype=np.int64), now)
 
     def _start_no_more(self, rows: Ints) -> None:
         """The `start_at` of these rows was changed or removed: the old one is not made."""
@@ -349,8 +423,10 @@ class TaskTable:
             self._forget_extras(row)
             self.names.remove(row)
         self._row_by_number.array[number] = 0
+        self.reachability.forget(rows)
         by_row = dict(zip(rows.tolist(), number.tolist(), strict=True))
-        skips = self.lifecycle.remove(rows, now)
+        skips = self.chains.settle_skips(self.lifecycle.remove(rows, now))
+        self.chains.forget(rows.tolist())
         return [(s, np.array([by_row[row] for row in s.rows.tolist()], dtype=np.int64)) for s in skips]
 
     def remove_again(self, numbers: Sequence[int], now: Instant) -> None:
@@ -382,18 +458,46 @@ class TaskTable:
     def release(self, rows: Ints) -> None:
         """Hand tasks over to another node, as they are."""
         named = rows[self.columns.flags[rows] & int(Flag.REMOVED) == 0]
+        self.downtimes.hand_over(named)
         for row in named.tolist():
             self._forget_extras(row)
             self.names.remove(row)
+        self.timed_problems.forget(self.columns.number[named].tolist())
         self._row_by_number.array[self.columns.number[named]] = 0
+        self.reachability.hand_over(named)
+        self.chains.forget(rows.tolist())
         self.lifecycle.hand_over(rows)
+
+    def refresh_parents(self) -> None:
+        """Tasks came: others may depend on them or follow them."""
+        self.reachability.refresh()
+        self.know_parents()
+
+    def know_parents(self) -> None:
+        """Parents of chained tasks that are here are known, also before any run of them has ended."""
+
+        def number_of(name: str) -> int | None:
+            row = self.names.find(name)
+            return None if row is None else int(self.columns.number[row])
+
+        self.chains.know_parents(number_of)
 
     def _forget_extras(self, row: int) -> None:
         self.catch_up.pop(row, None)
+        self.longer_than.pop(row, None)
         self._starts.pop(row, None)
+        self._pause_ends.pop(row, None)
         self.expectations.pop(row, None)
         for rows in self.occasions.values():
             rows.discard(row)
+
+    def paused_too_long(self, now: Instant) -> list[str]:
+        """The names of tasks whose pause is to have ended by now."""
+        return [self.names.name(row) for row, end in self._pause_ends.items() if end <= now]
+
+    def next_pause_end(self) -> Instant | None:
+        """When the next pause ends; None if no task is paused until a time."""
+        return min(self._pause_ends.values(), default=None)
 
     # Periods and limits
 
@@ -409,6 +513,8 @@ class TaskTable:
         )
         numbers = [self._period_numbers[name] for name in different if name in self._period_numbers]
         rows = self.all_rows()
+        # A task that follows others has the same nominal times in any period.
+        rows = rows[self.columns.flags[rows] & int(Flag.CHAINED) == 0]
         rows = rows[np.isin(self.columns.period[rows], numbers)]
         skips = settle_past(self.lifecycle, rows, now)
         for name in different:
@@ -419,7 +525,9 @@ class TaskTable:
             else:
                 self.times.replace_period(number, compiled[name])
         self._definitions = dict(periods)
-        return rows, skips + self._reschedule(rows, now)
+        skips += self._reschedule(rows, now)
+        self._give_up_unfit_retries(rows)
+        return rows, skips
 
     @property
     def period_numbers(self) -> Mapping[str, int]:
@@ -450,7 +558,13 @@ class TaskTable:
 
 
 def _has_extras(task: Task) -> bool:
-    return task.missed is _MISSED_ALL or task.start_at is not None or task.passive or _cron_text(task).startswith("@")
+    return (
+        task.missed is _MISSED_ALL
+        or task.start_at is not None
+        or task.longer_than is not None
+        or task.passive
+        or _cron_text(task).startswith("@")
+    )
 
 
 def _cron_text(task: Task) -> str:

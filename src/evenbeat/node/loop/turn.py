@@ -4,7 +4,7 @@ Claims are committed before anything starts. What a turn learned and claimed is 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from operator import add
@@ -17,13 +17,16 @@ from numpy.typing import NDArray
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
 from evenbeat.clock.node_clock import Clock
 from evenbeat.core.columns import Ints
+from evenbeat.core.freshness import are_stale
 from evenbeat.core.lost_runs import assumed_start, repeat_lost_runs
+from evenbeat.core.retries import EndedRun
 from evenbeat.core.run_plan import (
-    CUT_SHORT,
     GIVES_RESULT,
     NO_STATUS,
+    START_UNREPORTED,
     STARTED,
     SUCCESS,
+    are_dropped_retries,
     are_lost,
     give_results,
     outcome_meanings,
@@ -31,12 +34,15 @@ from evenbeat.core.run_plan import (
     result_states,
     set_last_start,
 )
-from evenbeat.core.task import Bools, ClaimColumns, Flag, SkipColumns
+from evenbeat.core.task import Bools, ClaimColumns, Flag, Flags, SkipColumns, Small
 from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
+from evenbeat.node.loop.chains import ChainRecorder
 from evenbeat.node.loop.counters import RunCounters
 from evenbeat.node.loop.ends_of_removed import EndsOfRemovedTasks
+from evenbeat.node.loop.holds import ProblemHolds
 from evenbeat.node.loop.outbox import OnCommit, Outbox
+from evenbeat.node.loop.own_jobs import OwnJobs
 from evenbeat.node.loop.passive_checks import PassiveChecks
 from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
 from evenbeat.node.loop.records import (
@@ -44,12 +50,15 @@ from evenbeat.node.loop.records import (
     planned_off_grid,
     problem_changes_of,
     refusal_records_of,
+    returned_values,
     skip_records_of,
     task_positions_of,
+    whole_outputs_of,
 )
+from evenbeat.node.loop.run_stops import RunStops
 from evenbeat.node.loop.starter import CLAIM_AHEAD, ReadyRuns, Starter
 from evenbeat.node.loop.task_table import TaskTable
-from evenbeat.node.loop.turn_pauses import TurnPacing
+from evenbeat.node.loop.turn_pacing import TurnPacing
 from evenbeat.queue.contract import Dispatcher
 from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Skip, TaskProgress, WithdrawnTasks
 from evenbeat.store.problem_records import ProblemChange
@@ -96,6 +105,7 @@ class TurnLoop:
         self.is_claiming = True
         self.may_claim: Callable[[], bool] = lambda: True
         """Called before each release: a node that may have lost its authority releases nothing."""
+        self.own_jobs, self.stops = OwnJobs(), RunStops()
         self.worker_deaths = WorkerDeaths()
         """Which tasks workers died with: `StoredWorkerDeaths` on a single node; in a cluster the queue counts."""
         self.ends_of_removed = EndsOfRemovedTasks(tasks.columns, self.cursors)
@@ -107,7 +117,14 @@ class TurnLoop:
         """Called with the numbers of tasks that were handed over: the other node announces their runs."""
         self.on_withdrawn: list[Callable[[list[int]], None]] = []
         """Called with the numbers of tasks that were removed just before their runs were claimed."""
+        self.on_skipped: list[Callable[[Sequence[Skip]], None]] = []
+        """Called with skipped nominal times, once that is committed."""
+        self.on_downtime: list[Callable[[Ints], None]] = []
+        """Called with the rows of tasks that are in downtime now and were not, or the other way round."""
         self.passive = PassiveChecks(tasks, self.record)
+        self.holds, self.chains = ProblemHolds(tasks, self.passive), ChainRecorder(tasks)
+        self.on_problems: Callable[[Batch], None] = lambda _: None
+        """Called with each batch that changed problems or what holds them, once it is committed."""
         self.on_failure: Callable[[Exception], None] = lambda _: None
         """Called if a turn failed, and there are no more turns then, or if reports of the queue could not be taken."""
         self.on_stop_asked: Callable[[], None] = lambda: None
@@ -134,6 +151,8 @@ class TurnLoop:
     def attach(self, queue: Dispatcher) -> None:
         """Called once, before the first turn, with the queue whose callbacks are `add_results` and `add_starts`."""
         self._queue = queue
+        self.read_outputs: dict[int, bytes] = {}
+        """By token: what runs whose output is read have written, once they have ended. See `answers.live_output`."""
         self.starter = Starter(queue, self._clock, self.counts, self.pending_runs)
 
     # Called by the queue
@@ -206,7 +225,11 @@ class TurnLoop:
         life = self.tasks.lifecycle
         self._pacing.end_turn(begun, loop.time(), is_full=life.pending >= life.slots)
         due = (
-            min(_turn_time_for(life.timetable.next_due(), now), self.passive.next_due())
+            min(
+                _turn_time_for(life.timetable.next_due(), now),
+                self.passive.next_due(),
+                self.tasks.downtimes.next_change,
+            )
             if self.is_claiming
             else FOREVER
         )
@@ -219,6 +242,11 @@ class TurnLoop:
         """Learn, then release; both are one batch."""
         ended = [result.token for result in self._results]
         batch, ends = self._learn(now) if self._results or self._starts else (Batch(), None)
+        again = self.tasks.reachability.settle(lambda rows: self._are_stale(rows, now))
+        if len(again):
+            self.passive.reachable_again(again, now)
+            self.holds.learn_ends(again, now)
+        self._settle_downtimes(now)
         ready: ReadyRuns | None = None
         learned = batch.refusals[:]
         may_claim = self.is_claiming and self.may_claim()
@@ -228,12 +256,37 @@ class TurnLoop:
             except Exception:
                 # What has been learned is true, so it is recorded.
                 known = Batch(starts=batch.starts, finishes=batch.finishes, refusals=learned, problems=batch.problems)
+                known.returned, known.outputs = batch.returned, batch.outputs
+                self.chains.add_records(known)
                 self._outbox.put(known, self._after_commit(known, ended, ends, None))
                 raise
+        if batch.problems:
+            self.holds.settle_in_turn(batch, now)
+        self.chains.add_records(batch)
         if batch != _EMPTY_BATCH:
             self._outbox.put(batch, self._after_commit(batch, ended, ends, ready))
         if may_claim and self.passive.next_due() <= now:
             self.passive.check_due(now)
+
+    def _settle_downtimes(self, now: Instant) -> None:
+        """Make the flags say who is in downtime now."""
+        changed = self.tasks.downtimes.settle(now)
+        if not len(changed):
+            return
+        over = changed[self.tasks.columns.flags[changed] & int(Flag.DOWNTIME) == 0]
+        self.holds.learn_ends(over, now)
+        for listener in self.on_downtime:
+            listener(changed)
+
+    def _are_stale(self, rows: Ints, now: Instant) -> Bools:
+        """Is a result of these checks overdue?"""
+        c = self.tasks.columns
+        stale, nominal = self.passive.are_stale(rows, now), c.nominal[rows]
+        due = np.flatnonzero((nominal < now) & (c.flags[rows] & int(Flag.PASSIVE | Flag.CHAINED) == 0))
+        if len(due):
+            interval = self.tasks.times.interval(rows[due], nominal[due])
+            stale[due] = are_stale(nominal[due], c.timebox[rows[due]], interval, now)
+        return stale
 
     def _after_commit(
         self, batch: Batch, ended: list[int], ends: _EndedRuns | None, ready: ReadyRuns | None
@@ -246,7 +299,9 @@ class TurnLoop:
                 self._queue.confirm_stored(ended)
             if ready is not None:
                 self.starter.start(ready, moved)
-            self.counts.skips(batch.skips)
+            self._announce_skips(batch.skips)
+            if batch.problems or batch.holds:
+                self.on_problems(batch)
             if ends is not None:
                 self._announce(ends)
 
@@ -255,31 +310,51 @@ class TurnLoop:
     def clock_was_set(self, by: int) -> None:
         """The clock was set: claimed runs start at the same moment as planned, which has another time now."""
         self.starter.clock_was_set(by)
+        self.tasks.downtimes.clock_was_set()
+        if by < 0:
+            self.own_jobs.move_back(-by)
         self._moved = {token: self._moved.get(token, 0) + by for token in self.pending_runs}
         self.started_runs = {token: at + by for token, at in self.started_runs.items()}
 
     def _due(self, token: int) -> int:
-        return self.pending_runs[token].nominal + self._moved.get(token, 0)
+        return self.pending_runs[token].due + self._moved.get(token, 0)
+
+    def _is_retry_of_task(self, token: int) -> bool:
+        run = self.pending_runs[token]
+        return run.kind == RunKind.RETRY and not int(self.tasks.columns.flags[run.row]) & int(Flag.CHECK)
 
     def _announce(self, ends: _EndedRuns) -> None:
         self.counts.ended(ends.outcomes, ends.seconds)
         for listener in self.on_finished:
             listener(ends.runs, ends.finishes)
 
+    def _announce_skips(self, skips: Sequence[Skip]) -> None:
+        self.counts.skips(skips)
+        for listener in self.on_skipped if skips else ():
+            listener(skips)
+
     def _learn(self, now: Instant) -> tuple[Batch, _EndedRuns | None]:
         started = [(token, at) for token, at in self._starts if token in self.pending_runs]
         if started:
-            late = [at - self._due(token) for token, at in started if token not in self.started_runs]
+            late = [
+                at - self._due(token)
+                for token, at in started
+                if token not in self.started_runs and not self._is_retry_of_task(token)
+            ]
             self.counts.began(np.array(late) / 1e6)
             self.started_runs.update(started)
         starts = [RunStart(self.pending_runs[token].number, at) for token, at in started]
         ended = [(self.pending_runs.pop(r.token), r) for r in self._results if r.token in self.pending_runs]
+        for r in self._results if self.read_outputs else ():
+            if r.token in self.read_outputs:
+                self.read_outputs[r.token] = r.output
         self._results, self._starts = [], []
         ends = self._finish(ended, now) if ended else None
         refusals, self._set_aside = self._set_aside, []
-        learned = Batch(starts=starts, refusals=refusals)
+        learned = Batch(starts=starts, refusals=refusals, returned=returned_values(ended))
         if ends is not None:
             learned.finishes, learned.problems = ends.finishes, ends.problems
+            learned.outputs = whole_outputs_of(ended, ends.finishes)
         return learned, ends
 
     def _finish(self, ended: list[tuple[PendingRun, RunResult]], now: Instant) -> _EndedRuns:
@@ -287,11 +362,11 @@ class TurnLoop:
         life, c = self.tasks.lifecycle, self.tasks.columns
         under_way, results = zip(*ended, strict=True)
         rows, nominal, kind = (np.array(of, dtype=np.int64) for of in list(zip(*under_way, strict=True))[1:4])
-        outcome = [r.outcome for r in results]
+        outcome = self.stops.settle(results, [r.outcome for r in results])
         meaning = outcome_meanings(outcome)
-        for i in np.flatnonzero(meaning & CUT_SHORT).tolist():
+        for i in np.flatnonzero(meaning & START_UNREPORTED).tolist():
             if results[i].started == results[i].ended:  # no worker has reported the start
-                due = under_way[i].nominal + self._moved.get(results[i].token, 0)
+                due = under_way[i].due + self._moved.get(results[i].token, 0)
                 results[i].started = assumed_start(under_way[i].claimed, due, now)
         started = np.array([r.started for r in results], dtype=np.int64)
         for i in np.flatnonzero((started > now) & (started <= now + _WORKER_CLOCK_AHEAD)).tolist():
@@ -299,12 +374,11 @@ class TurnLoop:
         on_grid = set_last_start(meaning, kind)
         # The start of a run from before the clock was set back may lie ahead: now is the best guess then.
         life.record_starts(rows[on_grid], np.minimum(started, now)[on_grid])
-        last_start = c.last_start[rows]
-        flags = c.flags[rows]
-        removed = flags & int(Flag.REMOVED) != 0
+        last_start, flags = c.last_start[rows], c.flags[rows]
+        life.retries.count_attempts(rows, flags, kind)
         with_result = give_results(meaning, flags)
         # `complete` frees the rows of removed tasks: what is known of them is read before.
-        gone = np.flatnonzero(removed)
+        gone = np.flatnonzero(flags & int(Flag.REMOVED))
         left = finish_fields_of(c, rows[gone], last_start[gone], meaning[gone] & SUCCESS == 0, now) if len(gone) else ()
         left_problems = list(zip(c.problem[rows[gone]].tolist(), c.problem_opened[rows[gone]].tolist(), strict=True))
         life.complete(rows)
@@ -315,11 +389,17 @@ class TurnLoop:
             changed[with_result] = life.apply_results(
                 some, state[with_result], started[with_result], nominal[with_result], now
             )
+            self.tasks.reachability.learn_results(some)
             if self.passive.stale_rows:
                 self.passive.stale_rows.difference_update(some.tolist())
-        lost_for_good = self._lost_for_good(ended, rows, are_lost(meaning, flags), now)
+        if self.tasks.timed_problems.without_result:
+            self.tasks.timed_problems.learn_results(c.number[rows[meaning & GIVES_RESULT != 0]].tolist())
+        retried = self._plan_retries(ended, rows, flags, meaning, now)
+        for_good = self._lost_for_good(ended, rows, are_lost(meaning, flags), now)
+        for_good |= are_dropped_retries(meaning, kind, flags)
+        self.chains.learn_runs(under_way, flags, meaning, for_good, retried, now)
         updates = self.tasks.problems.learn_results(rows[with_result], now)
-        updates += self.tasks.problems.learn_runs(rows, flags, meaning, lost_for_good, now)
+        updates += self.tasks.problems.learn_runs(rows, flags, meaning, for_good, now, retried)
         notable = changed | (meaning & SUCCESS == 0)
         ended_so = [
             (u[0], r.started, r.ended, r.outcome, r.status, _decode_output(r.output), r.cursor) for u, r in ended
@@ -333,17 +413,41 @@ class TurnLoop:
                 self.cursors[u.number] = r.cursor
         if len(gone):
             self.ends_of_removed.keep([finishes[i] for i in gone.tolist()], left_problems)
-        # The lateness of long runs was counted when their start was reported.
-        is_news = (
-            np.array([self.started_runs.pop(r.token, None) is None for r in results]) if self.started_runs else True
-        )
-        really = (meaning & STARTED != 0) & (meaning & GIVES_RESULT != 0) & is_news
-        if self._moved:
-            nominal = nominal + np.array([self._moved.pop(r.token, 0) for r in results], dtype=np.int64)
-        self.counts.began((started - nominal)[really] / 1e6)
+        # A retry of a task carries an older nominal time: that does not make it late.
+        may_be_late = (kind != RunKind.RETRY) | (flags & int(Flag.CHECK) != 0)
+        really = (meaning & STARTED != 0) & (meaning & GIVES_RESULT != 0)
+        self._count_lateness(ended, started, nominal, really & may_be_late)
         lasted = np.array([r.ended for r in results], dtype=np.int64) - started
-        problems = problem_changes_of(c, updates)
-        return _EndedRuns(under_way, finishes, outcome, problems, lasted[meaning & STARTED != 0] / 1e6)
+        seconds = lasted[meaning & STARTED != 0] / 1e6
+        return _EndedRuns(under_way, finishes, outcome, problem_changes_of(c, updates), seconds)
+
+    def _count_lateness(
+        self, ended: Sequence[tuple[PendingRun, RunResult]], started: Ints, nominal: Ints, counted: Bools
+    ) -> None:
+        """Count how late these runs started; the lateness of long ones was counted when their start was reported."""
+        due = nominal
+        if self.tasks.lifecycle.has_chains:
+            due = np.array([run.due for run, _ in ended], dtype=np.int64)
+        if self.started_runs:
+            counted = counted & [self.started_runs.pop(run.token, None) is None for run, _ in ended]
+        if self._moved:
+            due = due + np.array([self._moved.pop(run.token, 0) for run, _ in ended], dtype=np.int64)
+        self.counts.began((started - due)[counted] / 1e6)
+
+    def _plan_retries(
+        self, ended: Sequence[tuple[PendingRun, RunResult]], rows: Ints, flags: Flags, meaning: Small, now: Instant
+    ) -> Bools:
+        """Plan the retries of runs that failed; which runs try again?"""
+        life = self.tasks.lifecycle
+
+        def run_of(i: int) -> EndedRun:
+            run, result = ended[i]
+            return EndedRun(run.name, run.nominal, result.ended, result.outcome, result.status, result.raised)
+
+        retried = life.retries.plan(self.tasks.times, rows, flags, meaning, run_of, now)
+        if retried.any():
+            life.reset_due(rows[retried])
+        return retried
 
     def _lost_for_good(
         self, ended: Sequence[tuple[PendingRun, RunResult]], rows: Ints, lost: Bools, now: Instant
@@ -353,9 +457,11 @@ class TurnLoop:
             self.worker_deaths.learn_all((u.number, r.outcome, r.output) for u, r in ended)
         if not lost.any():
             return lost
-        repeated = repeat_lost_runs(self.tasks.lifecycle, self._not_set_aside(rows[lost], now), now)
-        not_cancelled = np.array([r.outcome == Outcome.LOST for _, r in ended])
-        for_good: Bools = lost & not_cancelled & ~np.isin(rows, repeated)
+        repeatable = self._not_set_aside(rows[lost], now)
+        own = [u.row for u, _ in ended if self.own_jobs.get(u.number, u.kind, u.nominal)] if self.own_jobs else []
+        repeated = repeat_lost_runs(self.tasks.lifecycle, repeatable, now, np.array(own, dtype=np.int64))
+        not_interrupted = np.array([r.outcome == Outcome.LOST for _, r in ended])
+        for_good: Bools = lost & not_interrupted & ~np.isin(rows, repeated)
         return for_good
 
     def _drop_withdrawn(self, numbers: WithdrawnTasks) -> None:
@@ -368,6 +474,7 @@ class TurnLoop:
             del self.pending_runs[run.token]
             self._moved.pop(run.token, None)
             self.cursors.pop(run.number, None)
+        self.stops.forget([run.token for run in runs])
         self.tasks.lifecycle.complete(np.array([run.row for run in runs], dtype=np.int64))
         for listener in self.on_withdrawn:
             listener([run.number for run in runs])
@@ -391,9 +498,12 @@ class TurnLoop:
     def _release(self, batch: Batch, now: Instant) -> ReadyRuns | None:
         """Add what is due to the batch; returns the runs to start once that is committed."""
         released = self.tasks.lifecycle.release(now, CLAIM_AHEAD)
+        if self.tasks.chains:
+            released = self.tasks.chains.settle(released)
         claims = released.claims
         batch.skips = self.skips_of(released.skips, now)
         batch.refusals += refusal_records_of(self.tasks.columns, released.refused, now)
+        batch.problems += problem_changes_of(self.tasks.columns, self.tasks.problems_of_given_up_retries(now))
         if len(released.moved):
             batch.standings = task_positions_of(self.tasks, released.moved, now)
         return self._claim(batch, claims, now) if len(claims.rows) else None
@@ -413,7 +523,7 @@ class TurnLoop:
         self.pending_runs.update(zip(tokens, map(_pending_run_of, under_way), strict=True))
         self.token += len(runs)
         # Late runs come first, in the order of their turn; the others as they are due.
-        return ReadyRuns(nominal, runs, self.tasks.functions_of(rows), numbers, self.tasks.pools_of(rows))
+        return ReadyRuns(nominal, runs, self._functions_of(claims, numbers), numbers, self.tasks.pools_of(rows))
 
     def _runs(
         self, claims: ClaimColumns, tokens: Iterable[int], numbers: list[int], now: Instant
@@ -443,7 +553,20 @@ class TurnLoop:
         if self.worker_deaths:
             for run, number in zip(runs, numbers, strict=True):
                 run.alone = self.worker_deaths.is_suspect(number)
+        if self.own_jobs:
+            for run, number in zip(runs, numbers, strict=True):
+                if (own := self.own_jobs.begin(number, run.kind, run.nominal)) is not None:
+                    run.job = msgspec.Raw(own.packed)
         return runs, timebox
+
+    def _functions_of(self, claims: ClaimColumns, numbers: list[int]) -> list[str | None] | None:
+        """The function of each run, None for a command; None if all are commands."""
+        functions = self.tasks.functions_of(claims.rows)
+        if not self.own_jobs:
+            return functions
+        functions = functions or [None] * len(numbers)
+        own = map(self.own_jobs.get, numbers, claims.kind.tolist(), claims.nominal.tolist())
+        return [function if job is None else job.function for function, job in zip(functions, own, strict=True)]
 
     def take_over(self, restored: Batch, runs: Sequence[TaskProgress], now: Instant) -> None:
         """Tasks of another node are here: record what restoring them has settled, and go on with the runs that it
@@ -457,8 +580,13 @@ class TurnLoop:
                 run.task, row, claimed, run.claimed_kind, run.claimed_at, name, box, run.claimed_token
             )
         self.record(restored)
-        if untaken := [run for run in runs if run.claimed_untaken]:
-            self._dispatch_again(untaken, now)
+        untaken = [run for run in runs if run.claimed_untaken]
+        if wanted := [run for run in untaken if not run.claimed_stop]:
+            self._dispatch_again(wanted, now)
+        if to_stop := self.stops.restore(runs):
+            unstarted = {run.claimed_token for run in untaken}.intersection(to_stop)
+            self._end_unstarted(unstarted)
+            self.end_runs([token for token in to_stop if token not in unstarted])
         self.plan_turn_soon()
 
     def _dispatch_again(self, runs: Sequence[TaskProgress], now: Instant) -> None:
@@ -468,7 +596,7 @@ class TurnLoop:
         nominal = np.array([run.claimed for run in runs], dtype=np.int64)
         claims = ClaimColumns(rows, nominal, np.array([run.claimed_kind for run in runs], dtype=np.uint8))
         some, _ = self._runs(claims, tokens, numbers, now)
-        functions, pools = self.tasks.functions_of(rows), self.tasks.pools_of(rows)
+        functions, pools = self._functions_of(claims, numbers), self.tasks.pools_of(rows)
         self.starter.start(ReadyRuns(nominal.tolist(), some, functions, numbers, pools))
 
     def release_tasks(self, rows: Ints) -> list[int]:
@@ -478,6 +606,7 @@ class TurnLoop:
         for token in tokens:
             del self.pending_runs[token]
             self.started_runs.pop(token, None)
+        self.stops.forget(tokens)
         numbers = self.tasks.columns.number[rows].tolist()
         for number in numbers:
             self.cursors.pop(number, None)
@@ -487,11 +616,24 @@ class TurnLoop:
         self.tasks.release(rows)
         return tokens
 
-    def cancel_undispatched(self) -> None:
-        """Cancel runs that are claimed and not due yet."""
+    def end_undispatched(self) -> None:
+        """End runs that are claimed and not due yet."""
+        self._end_unstarted([run.token for run in self.starter.drop()])
+
+    def end_runs(self, tokens: Sequence[int]) -> None:
+        """End runs whose claims are committed. Each gets its result, unless it has ended before."""
+        wanted = {token for token in tokens if token in self.pending_runs}
+        if not wanted:
+            return
+        held = {run.token for run in self.starter.take_back(wanted)}
+        self._end_unstarted(held)
+        if running := wanted - held:
+            self._queue.cancel(sorted(running))
+
+    def _end_unstarted(self, tokens: Collection[int]) -> None:
         now = self._clock.now()
-        if held := self.starter.drop():
-            self.add_results([RunResult(run.token, Outcome.CANCELLED, None, now, now, b"not started") for run in held])
+        if tokens:
+            self.add_results([RunResult(token, Outcome.CANCELLED, None, now, now, b"not started") for token in tokens])
 
     # Records
 
@@ -501,13 +643,29 @@ class TurnLoop:
 
     def record(self, batch: Batch, then: OnCommit | None = None) -> None:
         """Record what happened outside a turn; `then` is called when it is committed."""
+        self.chains.add_records(batch)
 
         def committed() -> None:
-            self.counts.skips(batch.skips)
+            self._announce_skips(batch.skips)
+            if batch.problems or batch.holds:
+                self.on_problems(batch)
             if then is not None:
                 then()
 
         self._outbox.put(batch, committed)
+
+    def settle_holds(self, now: Instant) -> bool:
+        """Record which problems are held for another reason than was recorded: downtimes, periods, time itself.
+
+        Returns whether there was something to record.
+        """
+        batch = Batch()
+        self.holds.settle(batch, now)
+        if batch == _EMPTY_BATCH:
+            return False
+        self.record(batch)
+        self.plan_turn_soon()
+        return True
 
 
 def _turn_time_for(due: int, now: Instant) -> int:

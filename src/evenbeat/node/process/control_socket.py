@@ -4,29 +4,32 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
+from evenbeat.admin.own_job import own_job
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.problem_actions import action_of, perform_problem_request
-from evenbeat.admin.task_admin import LiveChange
+from evenbeat.admin.task_cursors import cursor_to_set, note_cursor
+from evenbeat.admin.task_stops import check_stop_reason, note_stops, tasks_to_stop
 from evenbeat.load.config import BadFileError
-from evenbeat.model import Invalid, RunKind
+from evenbeat.model import Entry, Invalid
+from evenbeat.node.answers.live_output import LiveOutput
 from evenbeat.node.answers.metrics import node_metrics_of
 from evenbeat.node.answers.status import node_identity_of
 from evenbeat.node.answers.task_state import live_task_state_of
-from evenbeat.node.loop.pending_run import PendingRun
+from evenbeat.node.loop.run_stops import stop_words
 from evenbeat.node.process.event_publisher import EventBroadcaster
+from evenbeat.node.process.run_waiters import RunEnd, RunWaiters
 from evenbeat.node.process.submissions import answer_result_request
 from evenbeat.node.scheduler import Scheduler
-from evenbeat.store.contract import Batch, Conflict, Finish, StoreError
+from evenbeat.store.contract import Conflict, StoreError
 from evenbeat.store.sqlite.ownership import socket_address
-from evenbeat.wire.replies import EndedRun, Forbidden, HeldByOtherNode, NotFound, Reply
+from evenbeat.wire.replies import EndedRun, Forbidden, HeldByOtherNode, NotFound, Reply, StopFound, StoppedRun
 from evenbeat.wire.requests import (
     MAX_REQUEST_BYTES,
     ApplyFiles,
@@ -41,27 +44,20 @@ from evenbeat.wire.requests import (
     GetStatus,
     NodeQuery,
     ProblemRequest,
+    ReadOutput,
     Request,
     ResultRequest,
+    RunArguments,
+    SetCursor,
     SignInRequest,
+    StopRuns,
     SubscribeToEvents,
+    TestContact,
 )
 
 _log: Final = logging.getLogger("evenbeat.control")
 
 _request_decoder: Final = msgspec.json.Decoder(Request)
-
-
-class _RunWaiter(NamedTuple):
-    """A request that waits for the end of a forced run."""
-
-    end: asyncio.Future[Finish]
-    asked: int
-    """The token of the last run claimed before the request: the run that is waited for has a later one."""
-
-    def waits_for(self, run: PendingRun) -> bool:
-        """Is this the run that was asked for? A run that was claimed before the request is not."""
-        return run.kind == RunKind.FORCED and run.token > self.asked
 
 
 class ControlServer:
@@ -71,17 +67,14 @@ class ControlServer:
         """`path` is where it listens, see `socket_path`; None if only the program itself asks."""
         self.node = node
         self._path = path
-        self._waiting: dict[int, list[_RunWaiter]] = {}
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Start to listen; only the user of the node may connect."""
+        self._outputs = LiveOutput(self.node)
         self._hub = EventBroadcaster(self.node, asyncio.get_running_loop())
-        self.node.turns.on_finished.append(self._finished)
-        self.node.turns.on_tasks_left.append(self._has_left)
-        self.node.turns.on_withdrawn.append(self._were_withdrawn)
-        self.node.on_change.append(self._forget)
+        self._waiters = RunWaiters(self.node)
         if self._path is not None:
             await self._listen(self._path)
 
@@ -199,6 +192,10 @@ class ControlServer:
                 return None
             case ForceTasks():
                 return await self._force(request)
+            case StopRuns():
+                return await self._stop(request)
+            case SetCursor():
+                return await self._set_cursor(request)
             case BackUpDatabase(path):
                 await asyncio.to_thread(node.store.backup, Path(path))
                 return Reply()
@@ -218,10 +215,16 @@ class ControlServer:
                 return Reply(cluster=None if node.others is None else node.others.view())
             case GetRunningRuns(most):
                 return Reply(running=await node.membership.running(most))
+            case ReadOutput(number):
+                if node.others is not None and node.tasks.row(number) is None:
+                    raise HeldByOtherNode(number)
+                return Reply(output=await self._outputs.read(query))
             case GetNodeIdentity():
                 return Reply(node=node_identity_of(node))
             case GetNodeMetrics():
                 return Reply(numbers=node_metrics_of(node))
+            case TestContact(name, who):
+                return Reply(tested=await node.alerts.test(name, who))
 
     async def _change(self, request: ChangeRequest) -> Reply:
         node = self.node
@@ -242,77 +245,87 @@ class ControlServer:
         return reply_to_change(request, changed)
 
     async def _act_on_problems(self, request: ProblemRequest) -> Reply:
-        """The store alone keeps acknowledgements and comments: the node has nothing to take over."""
+        """The store alone keeps acknowledgements and comments: only notifications depend on them."""
         reply = await asyncio.to_thread(perform_problem_request, self.node.admin, request)
         assert reply.problems is not None
+        self.node.alerts.engine.news.problems_changed(reply.problems.ids)
         self._hub.announce_tasks(reply.problems.tasks, action_of(request))
         return reply
 
     async def _force(self, request: ForceTasks) -> Reply:
         admin, node = self.node.admin, self.node
         noted = not request.is_passed_on
-        entries = await asyncio.to_thread(admin.select_forced, request.names, request.who, request.only, noted=noted)
+        entries = await asyncio.to_thread(
+            partial(admin.select_forced, noted=noted, arguments=request.arguments),
+            *(request.names, request.who, request.only),
+        )
         node.apply_changes()  # one of them may have just been created
+        if request.arguments is not None:
+            await self._store_own_job(entries[0], request.arguments)
         here = [entry for entry in entries if node.tasks.row(entry.number) is not None]
-        ends: list[asyncio.Future[Finish]] = []
-        for entry in here if request.wait else []:
-            ends.append(asyncio.get_running_loop().create_future())
-            self._waiting.setdefault(entry.number, []).append(_RunWaiter(ends[-1], node.turns.token))
-        waiting = node.live.force(here, request.named)
+        ends = [self._waiters.forced_run_of(entry.number) for entry in here if request.wait]
+        waiting = node.live.force(here, request.named, is_own=request.arguments is not None)
         await node.outbox.wait_committed()
         away = [entry for entry in entries if entry not in here]
         elsewhere = [] if node.others is None else await node.others.requests.forward_force(away, request)
-        finishes = await asyncio.gather(*ends)
+        run_ends = await asyncio.gather(*ends)
         return Reply(
-            ended=[
-                EndedRun(entry.task.name, f.started, f.ended, f.outcome, f.status, f.output)
-                for entry, f in zip(here, finishes, strict=False)
-            ]
+            ended=[_ended_run(entry.task.name, end) for entry, end in zip(here, run_ends, strict=False)]
             + [end for reply in elsewhere for end in reply.ended or ()],
             waiting=waiting | {name: why for reply in elsewhere for name, why in (reply.waiting or {}).items()},
             touched=affected_tasks(entries, named=request.named),
         )
 
-    def _finished(self, runs: Sequence[PendingRun], finishes: Sequence[Finish]) -> None:
-        for run, finish in zip(runs, finishes, strict=True) if self._waiting else ():
-            for waiter in self._waiting.get(run.number, ()):
-                if waiter.waits_for(run) and not waiter.end.done():
-                    waiter.end.set_result(finish)
-        self._forget_answered()
+    async def _store_own_job(self, entry: Entry, arguments: RunArguments) -> None:
+        """Store what a run with arguments of its own executes, before it is planned."""
+        planned = self.node.live.own_runs.plan(entry, own_job(entry, arguments))
+        if planned is None:
+            return  # the node that holds the task does
+        try:
+            await asyncio.to_thread(self.node.store.set_settings, dict([planned]))
+        except BaseException:
+            self.node.turns.own_jobs.end(entry.number)
+            raise
 
-    def _forget(self, taken_over: LiveChange) -> None:
-        """Forced runs that had not begun when their tasks were removed will never end."""
-        removed = {entry.number for entry in taken_over.changed.removed} & self._waiting.keys()
-        if not removed:
-            return
-        running = [run for run in self.node.turns.pending_runs.values() if run.number in removed]
-        never = [
-            waiter
-            for number in removed
-            for waiter in self._waiting[number]
-            if not any(run.number == number and waiter.waits_for(run) for run in running)
+    async def _stop(self, request: StopRuns) -> Reply:
+        admin, node = self.node.admin, self.node
+        check_stop_reason(request.reason)
+        entries = await asyncio.to_thread(tasks_to_stop, admin.store, request.only, admin.now())
+        here = [entry for entry in entries if node.live.has(entry.number)]
+        stopped = node.live.stop(here, request.who, request.reason)
+        found = [stop for stop in stopped if stop.found is not StopFound.NOTHING]
+        self._waiters.withdrawn([stop.number for stop in found], stop_words(request.who, request.reason))
+        ends = {
+            stop.number: self._waiters.run_under_way(stop.number, stop.token)
+            for stop in found
+            if request.wait and stop.token is not None
+        }
+        await asyncio.to_thread(note_stops, admin.store, [stop.name for stop in found], request, admin.now())
+        await node.outbox.wait_committed()
+        away = [entry for entry in entries if entry not in here]
+        elsewhere = [] if node.others is None else await node.others.requests.forward_stop(away, request)
+        await asyncio.gather(*ends.values())
+        results = [
+            StoppedRun(s.name, s.found, _ended_run(s.name, ends[s.number].result()) if s.number in ends else None)
+            for s in stopped
         ]
-        # A run may have ended, with its end on the way into the store: then that end is the reply.
-        self.node.outbox.put(Batch(), partial(self._refuse, never, Invalid("the task was removed before it ran")))
+        return Reply(stopped=results + [stop for reply in elsewhere for stop in reply.stopped or ()])
 
-    def _were_withdrawn(self, numbers: list[int]) -> None:
-        """These tasks were removed at the moment when their runs were claimed."""
-        some = [waiter for number in numbers for waiter in self._waiting.get(number, ())]
-        self._refuse(some, Invalid("the task was removed before it ran"))
+    async def _set_cursor(self, request: SetCursor) -> Reply:
+        admin, node = self.node.admin, self.node
+        entry, cursor = await asyncio.to_thread(cursor_to_set, admin, request)
+        node.apply_changes()  # the task may have just been created
+        try:
+            before = node.live.set_cursor(entry, cursor)
+        except HeldByOtherNode:
+            if node.others is None:
+                raise NotFound(f"there is no task {request.name!r}") from None
+            raise
+        changed = await asyncio.to_thread(note_cursor, admin, entry, request.who, before, cursor)
+        await node.outbox.wait_committed()
+        return Reply(cursor=changed)
 
-    def _has_left(self, numbers: list[int]) -> None:
-        """Another node of the cluster holds these tasks now and receives the results of their runs."""
-        some = [waiter for number in numbers if self._waiting for waiter in self._waiting.get(number, ())]
-        words = "the task has moved to another node while its run was waited for: `evenbeat history` tells how it ends"
-        self._refuse(some, StoreError(words))
 
-    def _refuse(self, waiters: Sequence["_RunWaiter"], why: Exception) -> None:
-        for waiter in waiters:
-            if not waiter.end.done():
-                waiter.end.set_exception(why)
-        self._forget_answered()
-
-    def _forget_answered(self) -> None:
-        if self._waiting:
-            left = {number: [w for w in some if not w.end.done()] for number, some in self._waiting.items()}
-            self._waiting = {number: some for number, some in left.items() if some}
+def _ended_run(task: str, end: RunEnd) -> EndedRun:
+    run, f = end
+    return EndedRun(task, f.started, f.ended, f.outcome, f.status, f.output, run.number, run.claimed)

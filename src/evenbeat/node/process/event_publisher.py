@@ -8,14 +8,16 @@ from typing import Final
 import msgspec
 
 from evenbeat.admin.task_admin import LiveChange
+from evenbeat.core.columns import Ints
 from evenbeat.core.task import Flag
-from evenbeat.model import Entry, Instant, Outcome, RunKind, State
+from evenbeat.core.telling_lines import summary_line
+from evenbeat.model import FOREVER, Entry, Instant, Outcome, RunKind, State
 from evenbeat.node.answers.task_state import next_run_time
 from evenbeat.node.loop.pending_run import PendingRun
 from evenbeat.node.scheduler import Scheduler
-from evenbeat.report.words import first_line
+from evenbeat.report.words import has_run_failed
 from evenbeat.store.contract import NEVER, Finish
-from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent
+from evenbeat.wire.events import Event, EventMessage, RunEvent, TaskEvent, WaitingRetry
 
 MAX_PLAIN_RUNS_PER_SECOND: Final = 50
 """Plain successes that are sent per second: a person cannot read more, and the history has them all."""
@@ -29,8 +31,6 @@ STATUS_INTERVAL: Final = 1.0
 UNSENT_LIMIT: Final = 4 << 20
 """Bytes that may wait for a slow subscriber; with more it is dropped."""
 _READ_SIZE: Final = 4_096
-_FIRST_LINE_SEARCH_LIMIT: Final = 1_000
-"""Characters of an output in which its first line is looked for."""
 _log: Final = logging.getLogger("evenbeat.control")
 
 EventSink = Callable[[bytes], bool]
@@ -64,6 +64,7 @@ class EventBroadcaster:
         node.turns.on_finished.append(self._finished)
         node.turns.passive.on_submitted.append(self._finished)
         node.on_change.append(self._changed)
+        node.turns.on_downtime.append(self._downtime_changed)
         if self._relay is not None:
             self._relay.on_events = self._happened_elsewhere
             self._each_second()
@@ -164,6 +165,17 @@ class EventBroadcaster:
             )
         self._gather()
 
+    def _downtime_changed(self, rows: Ints) -> None:
+        tasks = self._node.tasks
+        rows = rows[tasks.columns.used[rows] & (tasks.columns.flags[rows] & int(Flag.REMOVED) == 0)]
+        if len(rows) <= MAX_NAMED_TASKS:
+            self.announce_tasks(tasks.names.names(rows), "downtime")
+        elif self._is_watched():
+            self._tasks += len(rows)
+            self._gather()
+        else:
+            self._seq += 1
+
     def _run_event(self, run: PendingRun, finish: Finish) -> RunEvent:
         row = self._node.tasks.row(run.number)
         is_check = row is not None and self._node.tasks.columns.flags[row] & int(Flag.CHECK)
@@ -179,12 +191,19 @@ class EventBroadcaster:
             finish.hard,
             finish.attempt,
             finish.flapping,
-            first_line(finish.output[:_FIRST_LINE_SEARCH_LIMIT]),
+            summary_line(finish.output, is_check=bool(is_check), has_failed=has_run_failed(finish.outcome)),
             finish.notable,
             None if row is None else next_run_time(self._node, row),
             finish.is_latest,
             run.number,
+            None if row is None or is_check else self._waiting_retry(row, finish),
         )
+
+    def _waiting_retry(self, row: int, finish: Finish) -> WaitingRetry | None:
+        policy = self._node.tasks.lifecycle.retries.policy(row)
+        if policy is None or finish.extra_kind != RunKind.RETRY or finish.extra >= FOREVER:
+            return None
+        return WaitingRetry(finish.attempt + 1, policy.retries + 1, Instant(finish.extra))
 
     def _task_events(self, change: LiveChange) -> Iterator[TaskEvent]:
         changed, before, replanned = change

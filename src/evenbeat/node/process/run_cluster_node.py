@@ -1,12 +1,13 @@
 """Run a node of a cluster: open the shared database, apply the files, make the scheduler, and serve until stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from secrets import token_hex
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.load.config import NodeSettings
 from evenbeat.node.cluster.membership import ClusterMembership
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.api_process import ApiProcess
@@ -50,8 +51,7 @@ async def run_cluster_node(
             node = Scheduler(admin, options, membership, membership.clock, name, files_error=applied.problem)
             node.page = api.url
             await asyncio.to_thread(before, node)
-            pass_env = applied.settings.pass_env or ()
-            async with _companion_worker(where, options, pass_env) if worker else nullcontext():
+            async with _companion_worker(where, options, applied.settings) if worker else nullcontext():
                 control = ControlServer(node, path)
                 membership.requests.perform = control.reply_to
                 async with serving(control, api, ready, signals=signals) as on_up:
@@ -62,9 +62,10 @@ async def run_cluster_node(
 
 
 @asynccontextmanager
-async def _companion_worker(where: QueueAddress, options: NodeOptions, pass_env: Sequence[str]) -> AsyncIterator[None]:
-    command = ["evenbeat", "worker", "--beside", "--workers", str(options.workers), "--grace", f"{options.grace:g}s"]
-    command += [f"--pass-env={name}" for name in pass_env]
+async def _companion_worker(where: QueueAddress, options: NodeOptions, said: NodeSettings) -> AsyncIterator[None]:
+    grace = f"{options.stop_grace(said.stop_grace):g}s"
+    command = ["evenbeat", "worker", "--beside", "--workers", str(options.workers), "--grace", grace]
+    command += [f"--pass-env={name}" for name in said.pass_env or ()]
     # The address may hold a password: not as an argument, which every user of the machine can read.
     beside = CompanionProcess(command, {"EVENBEAT_QUEUE": where.url_with_secrets})
     beside.start()

@@ -19,7 +19,9 @@ from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.api_process import ApiProcess
 from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.node.process.files_at_start import apply_node_files, log_changes
+from evenbeat.node.process.followed_files import FileState, FollowedFiles
 from evenbeat.node.process.leftovers import end_leftover_workers
+from evenbeat.node.process.node_reports import report_node
 from evenbeat.node.process.token_file import ensure_token
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.node.single_membership import SingleMembership
@@ -32,6 +34,8 @@ from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 _REACHABLE_CHECK_INTERVAL: Final = 1.0
 """Seconds between two looks at the files by which other programs find the node."""
+_FOLLOW_INTERVAL: Final = 1.0
+"""Seconds between two looks at files that are followed."""
 _LOCK_WAIT: Final = 30
 """Seconds to wait for another program that writes to the database when the node starts."""
 _MAX_SIZE_CHECKED_AT_START: Final = 32 << 20
@@ -165,6 +169,9 @@ async def serving(
     async def on_up() -> None:
         await control.open()
         looking.append(asyncio.create_task(_keep_reachable(control, look)))
+        looking.append(asyncio.create_task(report_node(control.node)))
+        if control.node.options.followed is not None:
+            looking.append(asyncio.create_task(_follow_files(control.node, control.node.options.followed)))
         api.start()
         ready(control.node)
 
@@ -218,10 +225,19 @@ def _install_signal_handlers(node: Scheduler) -> None:
     loop.add_signal_handler(signal.SIGHUP, reload)
 
 
-async def _reload_files(node: Scheduler) -> None:
-    """Read the node's files again. A broken file changes nothing."""
+async def _follow_files(node: Scheduler, states: tuple[FileState, ...]) -> None:
+    """Read the node's files again whenever they have changed."""
+    followed = FollowedFiles(node.options.files, states)
+    while True:
+        await asyncio.sleep(_FOLLOW_INTERVAL)
+        if await asyncio.to_thread(followed.have_changed):
+            await _reload_files(node, anew=False)
+
+
+async def _reload_files(node: Scheduler, *, anew: bool = True) -> None:
+    """Read the node's files again; without `anew` those that have changed. A broken file changes nothing."""
     try:
-        changed = await asyncio.to_thread(node.admin.apply, node.options.files, "reload", anew=True)
+        changed = await asyncio.to_thread(node.admin.apply, node.options.files, "reload", anew=anew)
     except (BadFileError, Invalid, StoreError) as e:
         if not isinstance(e, StoreError):
             node.files_error = str(e)

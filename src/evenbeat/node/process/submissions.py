@@ -7,7 +7,7 @@ from typing import Final
 from evenbeat.admin.heartbeats import create_heartbeat_token, not_passive, remove_heartbeat_token, task_of_token
 from evenbeat.admin.passive_settings import BEGUN_PREFIX, GOOD_UNTIL_PREFIX
 from evenbeat.admin.submitters import Submitter
-from evenbeat.core.submitted_results import join_perfdata, time_of_result
+from evenbeat.core.submitted_results import exit_status_output, join_perfdata, time_of_result
 from evenbeat.core.task import Flag
 from evenbeat.model import OUTPUT_LIMIT, State
 from evenbeat.node.scheduler import Scheduler
@@ -35,7 +35,8 @@ async def answer_result_request(
         case SendHeartbeat():
             return await _receive_heartbeat(node, request)
         case CreateHeartbeatToken(name, who):
-            return Reply(token=await asyncio.to_thread(create_heartbeat_token, node.admin, name, who))
+            token = await asyncio.to_thread(create_heartbeat_token, node.admin, name, who)
+            return Reply(token=token, page=node.page or "")
         case RemoveHeartbeatToken(name, who):
             await asyncio.to_thread(remove_heartbeat_token, node.admin, name, who)
             return Reply()
@@ -118,8 +119,14 @@ async def _receive_heartbeat(node: Scheduler, request: SendHeartbeat) -> Reply:
         await _store_times(node, name, BEGUN_PREFIX, now)
         node.turns.plan_turn_soon()
         return Reply()
+    if request.signal is HeartbeatSignal.LOG:
+        passive.log(row, request.output[:OUTPUT_LIMIT], now)
+        node.turns.plan_turn_soon()
+        await node.outbox.wait_committed()
+        return Reply()
     had_begun = row in passive.begun_rows
-    submitted = passive.end(row, _STATE_OF_SIGNAL[request.signal], request.output[:OUTPUT_LIMIT], now)
+    output = exit_status_output(request.status, request.output) if request.status else request.output[:OUTPUT_LIMIT]
+    submitted = passive.end(row, _STATE_OF_SIGNAL[request.signal], output, now)
     reply = await _accepted_reply(node, name, submitted)
     await _note_submitter(node, name, Submitter("heartbeat", request.source))
     # Only now: the next node must know of the begin if this one dies before. The sender may have begun again by now.

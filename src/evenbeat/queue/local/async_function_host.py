@@ -54,7 +54,8 @@ class AsyncHostSupervisor:
         self._kill_after = kill_after
         self._offset = 0
         self._supervisor = ProcessSupervisor(self._new_host, self._resume)
-        self._sent_at: dict[int, float] = {}
+        self._overdue_at: dict[int, float] = {}
+        """When each outstanding run must have ended at the latest."""
         self._waiting: list[RunSpec] = []
         self._pinged_at: float | None = None
         self._check_timer: asyncio.TimerHandle | None = None
@@ -90,7 +91,8 @@ class AsyncHostSupervisor:
         if worker is None:
             self._waiting += runs
             return
-        self._sent_at.update(dict.fromkeys((run.token for run in runs), time.monotonic()))
+        now = time.monotonic()
+        self._overdue_at.update((run.token, now + run.timebox / SECOND + self._end_seconds(run)) for run in runs)
         worker.give(runs)
         if self._check_timer is None:
             self._check_timer = asyncio.get_running_loop().call_later(_POLL_INTERVAL, self._check_overdue)
@@ -116,6 +118,10 @@ class AsyncHostSupervisor:
             found = [t for t in worker.outstanding if not tokens or t in tokens]
             if found:
                 worker.send(CancelFrame(found))
+            now = time.monotonic()
+            for token in found:
+                latest = now + self._end_seconds(worker.outstanding[token])
+                self._overdue_at[token] = min(self._overdue_at[token], latest)
 
     def close(self) -> None:
         """Kill the host, and its runs with it."""
@@ -130,7 +136,7 @@ class AsyncHostSupervisor:
                     for result in results:
                         worker.outstanding.pop(result.token, None)
                         worker.reported_running.pop(result.token, None)
-                        self._sent_at.pop(result.token, None)
+                        self._overdue_at.pop(result.token, None)
                     self._results(results)
                 case StartedFrame(starts):
                     worker.reported_running.update(starts)
@@ -139,11 +145,11 @@ class AsyncHostSupervisor:
                     worker.is_ready = True
 
     def _overdue(self, worker: WorkerHandle, now: float) -> list[int]:
-        return [
-            token
-            for token, run in worker.outstanding.items()
-            if now > self._sent_at[token] + (run.timebox + self._kill_after(run.timebox)) / SECOND + _POLL_INTERVAL
-        ]
+        return [token for token in worker.outstanding if now > self._overdue_at[token]]
+
+    def _end_seconds(self, run: RunSpec) -> float:
+        """How long a run may take to end that was told to."""
+        return self._kill_after(run.timebox) / SECOND + _POLL_INTERVAL
 
     def _check_overdue(self) -> None:
         self._check_timer = None
@@ -184,7 +190,7 @@ class AsyncHostSupervisor:
             self._resolve(orphans, Outcome.BROKEN, "no function host can be started: see the node's log")
         else:
             self._waiting = orphans + self._waiting
-        self._sent_at.clear()
+        self._overdue_at.clear()
 
     def _resume(self) -> None:
         waiting, self._waiting = self._waiting, []

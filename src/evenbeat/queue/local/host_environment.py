@@ -8,7 +8,7 @@ import logging
 import os
 import pwd
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final
 
@@ -16,7 +16,7 @@ import msgspec
 
 from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.core.environment import without_secrets
-from evenbeat.model import CURSOR_LIMIT, OUTPUT_LIMIT, ArgumentValue, Outcome
+from evenbeat.model import CURSOR_LIMIT, MAX_OUTPUT_KEEP, OUTPUT_LIMIT, ArgumentValue, Outcome
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import (
     HOST_ENVIRONMENT_VARIABLE,
@@ -25,7 +25,9 @@ from evenbeat.wire.worker_frames import (
     HostEnvironment,
     ResultsFrame,
     RunResult,
+    RunSpec,
     StartedFrame,
+    output_keep_of,
 )
 
 _PASSED_VARIABLES: Final = frozenset(
@@ -36,8 +38,8 @@ _OUTCOMES: Final = frozenset(Outcome) - {Outcome.LOST}
 _MAX_OTHER_MESSAGES: Final = 2_000
 """Messages per second, other than results, from all hosts of one environment: a host reports starts, wrong hosts and
 that it is ready. Each run in a message that the host does not have counts like a message."""
-_FRAME_LIMIT: Final = 2 << 20
-"""Bytes of one frame from a host of another user; our hosts send about 1 MiB, see `work.node_socket`."""
+_FRAME_LIMIT: Final = (2 << 20) + MAX_OUTPUT_KEEP
+"""Bytes of one frame from a host of another user; our hosts send about 1 MiB and a result, see `work.node_socket`."""
 _HIGHEST_STATUS: Final = (1 << 31) - 1
 STOP_NODE_REFUSED: Final = b"run.stop_node() has no effect in a function that runs as another user than the node\n"
 _log: Final = logging.getLogger("evenbeat.node")
@@ -94,7 +96,11 @@ class HostLauncher:
                     others += not ours
                     others += len(results) - len(ours)
                     if ours:
-                        trusted.append(ResultsFrame([_sanitized_result(result, now) for result in ours.values()]))
+                        trusted.append(
+                            ResultsFrame(
+                                [_sanitized_result(result, now, worker.outstanding) for result in ours.values()]
+                            )
+                        )
                 case StartedFrame(starts):
                     begun = {token: min(at, now) for token, at in starts if token in worker.outstanding}
                     others += 1 + len(starts) - len(begun)
@@ -128,7 +134,7 @@ def own_user() -> str:
         return ""
 
 
-def _sanitized_result(result: RunResult, now: int) -> RunResult:
+def _sanitized_result(result: RunResult, now: int, runs: Mapping[int, RunSpec]) -> RunResult:
     """A result from a host of another user, limited to what one of our hosts could report."""
     ended = max(min(result.ended, now), 0)
     output = STOP_NODE_REFUSED + result.output if result.stop_node else result.output
@@ -141,6 +147,8 @@ def _sanitized_result(result: RunResult, now: int) -> RunResult:
         output=output[:OUTPUT_LIMIT],
         cursor=result.cursor if _is_cursor(result.cursor) else None,
         truncated=result.truncated or len(output) > OUTPUT_LIMIT,
+        returned=result.returned,
+        whole=result.whole if result.whole and len(result.whole) <= output_keep_of(runs[result.token]) else b"",
     )
 
 

@@ -17,6 +17,7 @@ import msgspec
 from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import Outcome
+from evenbeat.queue.contract import OUTPUT_ANSWER_TIMEOUT
 from evenbeat.queue.local.command_workers import CommandWorkers
 from evenbeat.queue.local.function_hosts import FunctionHosts
 from evenbeat.queue.local.host_environment import own_user
@@ -26,6 +27,7 @@ from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
     NODE_ENVIRONMENT,
     HostEnvironment,
+    OutputFrame,
     RunResult,
     RunSpec,
     host_environment_of,
@@ -213,6 +215,15 @@ class LocalQueue:
         self._isolated.cancel(wanted)
         for hosts in self._hosts.values():
             hosts.cancel(wanted)
+
+    async def read_output(self, token: int, position: int) -> OutputFrame | None:
+        """What a run has written from a position on; None if no worker has it, or does not answer in time."""
+        worker = next((one for one in self._all_workers() if token in one.outstanding and not one.is_gone), None)
+        if worker is None:
+            return None
+        answer = worker.read_output(token, position)
+        await asyncio.wait((answer,), timeout=OUTPUT_ANSWER_TIMEOUT)
+        return answer.result() if answer.done() else None
 
     def kill(self, tokens: Sequence[int]) -> None:
         """Kill the worker processes that hold these runs, with everything that they run."""

@@ -21,6 +21,7 @@ from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.queue.local.worker_process import WorkerHandle
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
+    READ_NOW,
     CancelFrame,
     ClockFrame,
     FrameToNode,
@@ -66,7 +67,9 @@ class _SyncHostQueue:
         self.is_start_reported = False
         self.is_told_to_end = False
         self.kill_reason: tuple[int, Outcome, str] | None = None
-        """If we killed the host: because of which run, and the outcome and output of that."""
+        """If we killed the host, or told its run to end: because of which run, and the outcome and output of that."""
+        self.kill_at = float("inf")
+        """When it is killed if its run, which was told to end, has not ended."""
 
     @property
     def current_run(self) -> RunSpec | None:
@@ -97,7 +100,7 @@ class _SyncHostQueue:
         function, cost = self.costs.pop(token, ("", 0))
         self.cost -= cost
         if self.kill_reason is not None and self.kill_reason[0] == token:
-            self.kill_reason = None
+            self.kill_reason, self.kill_at = None, float("inf")
         return function
 
     def turn_to_next(self, now: float) -> None:
@@ -203,9 +206,11 @@ class SyncHosts:
             if found:
                 worker.send(CancelFrame(found))
                 head = host.current_run
-                if head is not None and head.token in found and worker.is_ready:
-                    host.kill_reason = (head.token, Outcome.CANCELLED, "cancelled")
-                    worker.signal(signal.SIGTERM)
+                if head is not None and head.token in found:
+                    host.kill_reason = (head.token, Outcome.CANCELLED, "it did not end when told to")
+                    host.kill_at = time.monotonic() + self._kill_after(head.timebox) / SECOND
+                    if worker.is_ready:
+                        worker.signal(signal.SIGTERM)
 
     def close(self) -> None:
         """Kill all hosts, and their runs with them."""
@@ -251,7 +256,9 @@ class SyncHosts:
             self._early_timer = asyncio.get_running_loop().call_later(wait / SECOND, self._assign)
 
     def _new_host(self) -> WorkerHandle:
-        return self._launcher.start(_PROGRAM, self._on_frames, self._has_ended, self._orphan_guard)
+        worker = self._launcher.start(_PROGRAM, self._on_frames, self._has_ended, self._orphan_guard)
+        worker.read_signal = READ_NOW
+        return worker
 
     def _start_one(self) -> _SyncHostQueue | None:
         worker = self._supervisor.start()
@@ -310,6 +317,9 @@ class SyncHosts:
         for worker, host in self._hosts.items():
             head = host.current_run
             if head is None or not worker.is_ready:
+                continue
+            if host.kill_reason is not None and now > host.kill_at:
+                self._kill(host, host.kill_reason)
                 continue
             function = host.costs[head.token][0]
             age = host.age(head, now, self._now())

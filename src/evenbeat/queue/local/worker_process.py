@@ -17,8 +17,16 @@ from evenbeat.child_processes.process_table import SessionLeader, kill_permitted
 from evenbeat.child_processes.supervisor import SupervisedProcess
 from evenbeat.child_processes.worker_records import WORKER_VARIABLE
 from evenbeat.core.environment import without_secrets
+from evenbeat.model import OUTPUT_LIMIT
 from evenbeat.wire import worker_frames
-from evenbeat.wire.worker_frames import CancelFrame, ClockFrame, FrameToNode, RunsFrame, RunSpec
+from evenbeat.wire.worker_frames import (
+    FrameToNode,
+    FrameToWorker,
+    OutputFrame,
+    ReadOutputFrame,
+    RunsFrame,
+    RunSpec,
+)
 
 _READ: Final = 1 << 20
 _RUNS_PER_FRAME: Final = 256
@@ -69,7 +77,11 @@ class WorkerHandle:
         """Why the processes that it left cannot be ended yet."""
         self.resource_problem = ""
         """Why it can start no run now."""
+        self.read_signal: int | None = None
+        """Sent with a question about the output of a run, for a process that reads no frames while it has a run."""
         self.last_heard = time.monotonic()
+        self._readers: dict[int, asyncio.Future[OutputFrame]] = {}
+        """Questions about the output of a run that are not answered, at most one for each run."""
         self._on_frames = on_frames
         self._on_gone = on_gone
         self._orphan_guard = orphan_guard
@@ -148,7 +160,7 @@ class WorkerHandle:
         if part:
             self.send(RunsFrame(part))
 
-    def send(self, message: RunsFrame | ClockFrame | CancelFrame) -> None:
+    def send(self, message: FrameToWorker) -> None:
         """Send a frame now, or as soon as the worker reads."""
         if self.is_gone:
             return
@@ -162,6 +174,25 @@ class WorkerHandle:
     def signal(self, number: signal.Signals) -> None:
         """Send it to the process alone, not to what it has started."""
         self._process.signal(number)
+
+    def read_output(self, token: int, position: int) -> asyncio.Future[OutputFrame]:
+        """Ask what one of its runs has written; while an earlier question is open, the answer to that is awaited."""
+        reader = self._readers.get(token)
+        if reader is None:
+            reader = self._readers[token] = self._loop.create_future()
+            self.send(ReadOutputFrame(token, position))
+        if self.read_signal is not None and self.is_ready:
+            self._process.signal(self.read_signal)
+        return reader
+
+    def _answer_readers(self, messages: list[FrameToNode]) -> list[FrameToNode]:
+        """Give answers to those who asked; returns the other messages."""
+        for message in messages:
+            if isinstance(message, OutputFrame) and (reader := self._readers.pop(message.token, None)) is not None:
+                message.data = message.data[:OUTPUT_LIMIT]
+                if not reader.done():
+                    reader.set_result(message)
+        return [message for message in messages if not isinstance(message, OutputFrame)]
 
     def distrust(self) -> None:
         """Kill a process that sends what it should not.
@@ -207,6 +238,8 @@ class WorkerHandle:
         except ValueError:
             self.distrust()
             return False
+        if self._readers:
+            messages = self._answer_readers(messages)
         if messages:
             try:
                 self._on_frames(self, messages)

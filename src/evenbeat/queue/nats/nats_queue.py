@@ -17,19 +17,24 @@ from nats.aio.msg import Msg
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import run_lease
 from evenbeat.core.worker_deaths import WorkerDeaths
-from evenbeat.model import SECOND, Outcome
+from evenbeat.model import OUTPUT_LIMIT, SECOND, Outcome
+from evenbeat.queue.contract import OUTPUT_ANSWER_TIMEOUT
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.batches import HandedOverRun
 from evenbeat.queue.nats.connection import NatsConnection, end_tasks
 from evenbeat.queue.nats.handed_over_runs import HandedOverRuns
 from evenbeat.queue.nats.known_workers import WorkerRegistry
+from evenbeat.queue.nats.output_pieces import OutputPieces
 from evenbeat.queue.nats.publishing import OfferPublisher
 from evenbeat.wire.cluster_messages import (
     DEFAULT_POOL,
     MAX_MESSAGE_SIZE,
     CancelRuns,
     MessageToWorker,
+    OutputPiece,
+    ReadRunOutput,
     ResultsStored,
+    RunOutput,
     RunReport,
     StartReply,
     StartRequest,
@@ -39,7 +44,7 @@ from evenbeat.wire.cluster_messages import (
     node_message_decoder,
 )
 from evenbeat.wire.cluster_view import PoolView, WorkerView
-from evenbeat.wire.worker_frames import RunResult, RunSpec
+from evenbeat.wire.worker_frames import OutputFrame, RunResult, RunSpec
 
 _POLL_INTERVAL: Final = 0.5
 """Seconds between two checks of the open runs."""
@@ -104,6 +109,9 @@ class NatsQueue:
         self.worker_deaths = WorkerDeaths()
         self._counts = DeliveryCounts()
         self._ended: list[RunResult] = []
+        self._pieces = OutputPieces()
+        self._readers: dict[int, asyncio.Future[OutputFrame]] = {}
+        """Questions about the output of a run that are not answered, at most one for each run."""
         self._none_pending: asyncio.Event | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -237,6 +245,25 @@ class NatsQueue:
         for worker, tokens_of_worker in by_worker.items():
             self._send(worker, CancelRuns(self._node, tokens_of_worker))
 
+    async def read_output(self, token: int, position: int) -> OutputFrame | None:
+        """What a run has written from a position on; None if no worker has it, or does not answer in time."""
+        item = self._handed_over.open.get(token)
+        if item is None or not item.lease.worker:
+            return None
+        reader = self._readers.get(token)
+        if reader is None:
+            reader = self._readers[token] = asyncio.get_running_loop().create_future()
+            self._send(item.lease.worker, ReadRunOutput(self._node, token, position))
+        await asyncio.wait((reader,), timeout=OUTPUT_ANSWER_TIMEOUT)
+        if self._readers.get(token) is reader:
+            del self._readers[token]  # a lost message must not keep the next question from being sent
+        return reader.result() if reader.done() else None
+
+    def _take_output(self, answer: RunOutput) -> None:
+        reader = self._readers.pop(answer.token, None)
+        if reader is not None and not reader.done():
+            reader.set_result(OutputFrame(answer.token, answer.asked, answer.start, answer.data[:OUTPUT_LIMIT]))
+
     def set_clock(self, offset: int, by: int = 0) -> None:
         """Nothing to do: workers get the time with every answer."""
 
@@ -271,6 +298,13 @@ class NatsQueue:
         if isinstance(content, WorkerStatus):
             self._registry.record_status(content, now)
             self.worker_deaths.worker_is_alive(content.worker)
+        if isinstance(content, RunOutput):
+            self._take_output(content)
+            return
+        if isinstance(content, OutputPiece):
+            if content.token in self._handed_over.open:
+                self._pieces.add(content)
+            return
         if not self._may_answer():
             return
         if isinstance(content, StartRequest):
@@ -292,7 +326,10 @@ class NatsQueue:
         effect = self._handed_over.apply_status(status, now)
         for item in effect.reopened:
             self._counts.reopened += 1
-            self._publisher.reopen(item)
+            if item.is_cancelled:
+                self._end(item, Outcome.CANCELLED, "not started")
+            else:
+                self._publisher.reopen(item)
         self._send(
             status.worker, WorkerStatusReply(self._node, status.sent, self._clock(), effect.renewed, effect.not_ours)
         )
@@ -310,6 +347,7 @@ class NatsQueue:
             self._counts.late_results += len(reported.late)
             self._on_late(report.worker, reported.late)
         if reported.results:
+            self._pieces.complete(reported.results)
             self._on_results(reported.results)
             self._notice_none_pending()
 

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import SECOND
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.connection import NatsConnection
 from evenbeat.queue.nats.held_runs import HeldRun
-from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, RunReport, encode_message
+from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, OutputPiece, RunReport, encode_message
+from evenbeat.wire.worker_frames import RunResult
 
 _FIRST_RESEND: Final = SECOND
 """A result that is not confirmed by then is sent again, to all nodes."""
@@ -17,6 +20,10 @@ _MAX_RESEND_INTERVAL: Final = 5 * SECOND
 """The interval doubles up to this."""
 _RESULT_OVERHEAD: Final = 128
 """Bytes of a result besides its output and its cursor, at most."""
+_MAX_WHOLE_OUTPUTS: Final = 256 << 20
+"""Bytes of whole outputs that wait for a confirmation; beyond it runs have only what is kept of any output."""
+_PIECE_SIZE: Final = MAX_MESSAGE_SIZE - 1_024
+"""Bytes of a whole output in one message."""
 _MAX_STARTS_PER_REPORT: Final = 10_000
 
 ReportedStarts = list[tuple[int, int, int]]
@@ -43,6 +50,8 @@ class RunReporter:
         """The run has ended."""
         self._flush_soon()
         held_run.sent = boot_time()
+        if held_run.result is not None and held_run.result.whole:
+            self._bound_whole_outputs(held_run.result)
         self.unconfirmed[held_run.token] = held_run
         self._new_results.append(held_run)
 
@@ -72,6 +81,17 @@ class RunReporter:
         for held_run in self.unconfirmed.values():
             held_run.sends, held_run.sent = 0, 0
 
+    def _bound_whole_outputs(self, newest: RunResult) -> None:
+        results = [held_run.result for held_run in self.unconfirmed.values() if held_run.result is not None]
+        if sum(len(result.whole) for result in results) + len(newest.whole) > _MAX_WHOLE_OUTPUTS:
+            newest.whole = b""
+
+    def _send_whole_output(self, subject: str, result: RunResult) -> None:
+        pieces = [result.whole[at : at + _PIECE_SIZE] for at in range(0, len(result.whole), _PIECE_SIZE)]
+        for index, piece in enumerate(pieces):
+            message = OutputPiece(self._worker, result.token, index, len(pieces), piece)
+            self._connection.send(subject, encode_message(message))
+
     def _flush_soon(self) -> None:
         if not self._new_results and not self._starts:
             asyncio.get_running_loop().call_soon(self.flush)
@@ -85,9 +105,18 @@ class RunReporter:
             self._connection.send(
                 subject, encode_message(RunReport(self._worker, starts[first : first + _MAX_STARTS_PER_REPORT], []))
             )
+        for held_run in ended:
+            if held_run.result is not None and held_run.result.whole:
+                self._send_whole_output(subject, held_run.result)
         for part in _split_by_size(ended):
-            results = [(held_run.task, held_run.result) for held_run in part if held_run.result is not None]
+            results = [
+                (held_run.task, _without_whole(held_run.result)) for held_run in part if held_run.result is not None
+            ]
             self._connection.send(subject, encode_message(RunReport(self._worker, [], results)))
+
+
+def _without_whole(result: RunResult) -> RunResult:
+    return msgspec.structs.replace(result, whole=b"") if result.whole else result
 
 
 def _split_by_size(ended: Iterable[HeldRun]) -> Iterator[list[HeldRun]]:

@@ -34,7 +34,9 @@ from evenbeat.wire.cluster_messages import (
     CUT_OFF_OUTPUT,
     DEFAULT_POOL,
     CancelRuns,
+    ReadRunOutput,
     ResultsStored,
+    RunOutput,
     StartReply,
     StartRequest,
     WorkerStatus,
@@ -63,6 +65,8 @@ _UNCONFIRMED_PER_SLOT: Final = 16
 """Results per slot that may be unconfirmed before the worker fetches nothing more."""
 _CONFIRM_TIMEOUT: Final = 3.0
 """Seconds that a leaving worker waits for its last results to be confirmed."""
+_MAX_READERS: Final = 100
+"""Questions about the output of runs that are answered at the same time."""
 _STOP_TIMEOUT: Final = 7.0
 """Seconds for cancelled runs to end."""
 _log: Final = logging.getLogger("evenbeat.worker")
@@ -135,6 +139,8 @@ class ClusterWorker:
         self._is_idle = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
+        self._answering: set[asyncio.Task[None]] = set()
+        """Questions about the output of runs that are being answered."""
         self.runs = 0
         """Number of runs that have ended here."""
         self.fenced = 0
@@ -198,7 +204,7 @@ class ClusterWorker:
         self._reporter.flush()
         await self._idle_within(_CONFIRM_TIMEOUT if self._connection.is_up else 0, lambda: not self.held)
         self._send_status(boot_time())
-        await end_tasks([*self._tasks, *self._fetching])
+        await end_tasks([*self._tasks, *self._fetching, *self._answering])
         await self._connection.stop()
 
     async def _idle_within(self, seconds: float, is_idle: Callable[[], bool]) -> None:
@@ -416,6 +422,17 @@ class ClusterWorker:
                     held_run.is_cancelled = True
                 if cancelled:
                     self._local_queue.cancel([held_run.token for held_run in cancelled])
+            case ReadRunOutput():
+                if content.token in self._running and len(self._answering) < _MAX_READERS:
+                    answering = asyncio.get_running_loop().create_task(self._answer_reader(content))
+                    self._answering.add(answering)
+                    answering.add_done_callback(self._answering.discard)
+
+    async def _answer_reader(self, question: ReadRunOutput) -> None:
+        frame = await self._local_queue.read_output(question.token, question.position)
+        if frame is not None:
+            answer = RunOutput(self.id, frame.token, frame.asked, frame.start, frame.data)
+            self._connection.send(self._address.node(question.node), encode_message(answer))
 
     def _take_status_reply(self, reply: WorkerStatusReply, now: int) -> None:
         if not self.has_recent_answer:

@@ -14,14 +14,14 @@ from evenbeat.when.instant import parse_instant
 from evenbeat.when.interval import Interval
 from evenbeat.when.nominals import SharedTimes
 from evenbeat.when.period import CompiledPeriod
-from evenbeat.when.schedule import NodeEventSchedule, compile_schedule
+from evenbeat.when.schedule import UntimedSchedule, compile_schedule
 from evenbeat.when.windows import FOREVER
 from evenbeat.when.zone import zone
 
 NO_NUMBER: Final = -1
 """Of a task on a grid: no calendar. Of a task that is always open: no period."""
 _BY_OCCASION: Final = -2
-"""Instead of a calendar: due by an event of the node, never by time."""
+"""Instead of a calendar: due by an event of the node, or after other tasks, never by time."""
 _TASK_DTYPE: Final = np.dtype(
     [
         ("every", np.int64),
@@ -125,7 +125,7 @@ class _OutlookReader:
         times = compile_schedule(schedule, task.name)
         if isinstance(times, Interval):
             return times.every, times.phase, NO_NUMBER, 0, period, since, task.weight
-        if isinstance(times, NodeEventSchedule):
+        if isinstance(times, UntimedSchedule):
             return 1, 0, _BY_OCCASION, 0, period, since, task.weight
         if isinstance(times, Cron):
             return 1, 0, self._calendar(times.times), times.second, period, since, task.weight

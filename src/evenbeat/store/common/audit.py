@@ -1,6 +1,7 @@
 """Entries of the audit for changes of tasks and periods: the action, and the old and new values."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ _MOST_FIELDS: Final = 50
 _LONGEST: Final = 2_000
 """Characters of one value in the audit."""
 _TABLES: Final = ("labels", "env", "kwargs")
-_NOT_FIELDS: Final = ("name", "check", "paused", "pinned")
+_NOT_FIELDS: Final = ("name", "check", "paused", "pause", "pinned")
 """Not keys of a file; where they matter, `detail` names them."""
 _values: Final[Callable[[Task], tuple[object, ...]]] = attrgetter(*Task.__struct_fields__)
 _decoder: Final = msgspec.json.Decoder(tuple[FieldChange, ...])
@@ -50,14 +51,22 @@ def changed(before: Entry, after: Task, now: Instant, who: str, owner: str | Non
         names.append("owner")
     if names == ["enabled"]:
         return Change(now, who, "enabled" if after.enabled else "disabled", after.name)
-    if names == ["paused"]:
-        return Change(now, who, "paused" if after.paused else "resumed", after.name)
+    if names and set(names) <= {"paused", "pause"}:
+        return Change(now, who, "paused" if after.paused else "resumed", after.name, _pause_detail(after))
     was = {"name": before.task.name, "owner": before.owner}
     detail = ", ".join(f"{name} (was {was[name]})" if name in was else name for name in names)
     old, new = keys_of(before.task), keys_of(after)
     old |= {"name": before.task.name, "check": before.task.check, "owner": before.owner}
     new |= {"name": after.name, "check": after.check, "owner": before.owner if owner is None else owner}
     return Change(now, who, "changed", after.name, detail, _fields(old, new))
+
+
+def _pause_detail(task: Task) -> str:
+    """ "until 2026-12-01T09:00:00Z: new disks"."""
+    if task.pause is None:
+        return ""
+    until = "" if task.pause.until is None else f"until {datetime.fromtimestamp(task.pause.until // 10**6, UTC):%FT%TZ}"
+    return ": ".join(filter(None, (until, task.pause.reason)))
 
 
 def periods(

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from evenbeat.store.contract import ProgressRecord, Refusal, Skip, SubmittedResult
-from evenbeat.store.problem_records import ProblemChange
+from evenbeat.store.problem_records import ProblemChange, ProblemHold
 
-T = TypeVar("T", Refusal, Skip, ProgressRecord, SubmittedResult, ProblemChange)
+T = TypeVar("T", Refusal, Skip, ProgressRecord, SubmittedResult, ProblemChange, ProblemHold)
 
 
 def with_distinct_tasks(rows: Sequence[T]) -> Iterator[Sequence[T]]:

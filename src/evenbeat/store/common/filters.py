@@ -1,16 +1,17 @@
 """What a filter means for one task, and which filters are refused."""
 
-import re
 import string
-from functools import lru_cache
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from msgspec.structs import replace
 
 from evenbeat.model import NAME_LIMIT, Cause, Entry, Invalid, Outcome, State
-from evenbeat.store.contract import FAILURES, FILTER_STATES, Filter, ProblemFilter
+from evenbeat.name_patterns import is_pattern, matches_pattern
+from evenbeat.store.contract import FAILURES, FILTER_STATES, Filter, ProblemFilter, Store
 
 _TO_LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
+_NAMES_AT_ONCE: Final = 1_000
 MAX_PATTERNS: Final = 100
 """Each pattern is compared with every name."""
 
@@ -45,9 +46,16 @@ def matches(only: Filter, entry: Entry) -> bool:
 
 
 def matches_state(
-    word: str | None, entry: Entry, state: State | None, outcome: Outcome | None, *, hard: bool, running: bool
+    word: str | None,
+    entry: Entry,
+    state: State | None,
+    outcome: Outcome | None,
+    *,
+    hard: bool,
+    running: bool,
+    has_failed: bool,
 ) -> bool:
-    """Whether a task is in the state that a filter asks for."""
+    """Whether a task is in the state that a filter asks for; `has_failed`: it has an open problem of that cause."""
     match word:
         case None:
             return True
@@ -62,7 +70,7 @@ def matches_state(
         case "paused":
             return entry.task.paused
         case "problem":
-            return hard and state not in (None, State.OK) if entry.task.check else outcome in FAILURES
+            return hard and state not in (None, State.OK) if entry.task.check else has_failed
         case _:
             return state is State[word.upper()]
 
@@ -72,23 +80,15 @@ def folded(text: str) -> str:
     return text.translate(_TO_LOWER)
 
 
-def is_pattern(name: str) -> bool:
-    """Whether a name is a pattern, which may match several names."""
-    return "*" in name or "?" in name
+def filters_for_names(store: Store, names: Collection[str]) -> Iterator[Filter]:
+    """What selects the tasks with these names, some at a time; others too, if an id is like one of the names."""
+    exact = sorted(name for name in names if not is_pattern(name))
+    ids = [entry.id for name in sorted(set(names).difference(exact)) if (entry := store.find(name)) is not None]
+    asked = [*exact, *ids]
+    return (Filter(names=tuple(asked[at : at + _NAMES_AT_ONCE])) for at in range(0, len(asked), _NAMES_AT_ONCE))
 
 
 def _is_named(entry: Entry, name: str) -> bool:
     if name in (entry.task.name, entry.id):
         return True
-    return _matcher(name).match(entry.task.name) is not None
-
-
-@lru_cache(maxsize=256)
-def _matcher(pattern: str) -> re.Pattern[str]:
-    """Each star matches as little as possible and never backtracks, so that many stars cost no more than one."""
-    *parts, last = ("".join("." if char == "?" else re.escape(char) for char in part) for part in pattern.split("*"))
-    if not parts:
-        return re.compile(f"(?:{last})\\Z", re.DOTALL)
-    first, *between = parts
-    stars = "".join(f"(?>.*?{part})" for part in between if part)
-    return re.compile(f"{first}{stars}.*{last}\\Z", re.DOTALL)
+    return matches_pattern(name, entry.task.name)

@@ -23,4 +23,9 @@ def in_parts(ids: Iterable[int]) -> Iterator[list[int]]:
 
 def before_id(only: ProblemFilter) -> int:
     """The id that a filter asks to be smaller than, within what a database can compare."""
-    return FOREVER if only.before is None else max(0, min(only.before, FOREVER))
+    return FOREVER if only.before is None else within_ids(only.before)
+
+
+def within_ids(number: int) -> int:
+    """The nearest number that a database can compare with ids."""
+    return max(0, min(number, FOREVER))

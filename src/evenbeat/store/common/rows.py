@@ -147,7 +147,8 @@ def skip_record(row: Row) -> SkipRecord:
 
 def problem_record(row: Row, labels: Mapping[str, str]) -> ProblemRecord:
     """A problem, from its columns and those of its task, and from those of its acknowledgement."""
-    number, task, name, cause, opened, since, state, worst, closed, reason, flapping, output, owner, *ack = row
+    number, task, name, cause, opened, since, state, worst, closed, reason, flapping, output, owner, *rest = row
+    hold, held_since, *ack = rest
     return ProblemRecord(
         number,
         task,
@@ -163,13 +164,16 @@ def problem_record(row: Row, labels: Mapping[str, str]) -> ProblemRecord:
         output or "",
         owner,
         labels,
-        _acknowledgement(*ack),
+        acknowledgement(*ack),
+        hold,
+        held_since,
     )
 
 
-def _acknowledgement(
+def acknowledgement(
     at: Instant | None, who: str, comment: str, until: Instant | None, sticky: int, severity: int, worst: int
 ) -> Acknowledgement | None:
+    """An acknowledgement, from its columns; None if there is none."""
     return None if at is None else Acknowledgement(at, who, comment, until, bool(sticky), severity, worst)
 
 

@@ -3,11 +3,14 @@ round trip.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
 import psycopg
 
+from evenbeat.store.alert_records import AlertBatch, AlertRefusals
+from evenbeat.store.common.alert_refusals import without_refused
 from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.common.group_writer import GroupRefused, GroupWriter
 from evenbeat.store.contract import (
@@ -16,16 +19,19 @@ from evenbeat.store.contract import (
     Claim,
     Finish,
     Refusal,
+    Returned,
+    RunStop,
     Skip,
     StoreError,
     SubmittedResult,
     WithdrawnTasks,
 )
+from evenbeat.store.postgres.alert_changes import ask, known, lock_contacts, write
 from evenbeat.store.postgres.connect import PostgresAddress, is_lost
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.text import numbers, texts
 from evenbeat.store.postgres.write_session import RECOVERY_TIMEOUT, ConfirmedCommits, SessionLease, WriteSession
-from evenbeat.store.problem_records import ProblemChange
+from evenbeat.store.problem_records import ProblemChange, ProblemHold
 
 _TRIES: Final = 3
 _OUTPUT_OF_FINISH = Finish._fields.index("output")
@@ -34,6 +40,8 @@ _OUTPUT_OF_RESULT = SubmittedResult._fields.index("output")
 _REASON_OF_SKIP = Skip._fields.index("reason")
 _REASON_OF_REFUSAL = Refusal._fields.index("reason")
 _REASON_OF_CHANGE = ProblemChange._fields.index("reason")
+_WORDS_OF_STOP = RunStop._fields.index("by")
+_HOLD_OF_HOLD = ProblemHold._fields.index("hold")
 
 
 class Statement(NamedTuple):
@@ -53,15 +61,26 @@ class LeasedBatches(NamedTuple):
     """The lease that was held when they were submitted: what was decided under one lease is void under another."""
 
 
+class LeasedAlerts(NamedTuple):
+    """An alert batch to record, under the lease that was held when it was submitted."""
+
+    batch: AlertBatch
+    held: SessionLease | None
+
+
 class BatchRecorder:
-    """The session that records; `changes` takes batches from any thread."""
+    """The session that records; `changes` takes batches from any thread.
+
+    Alert batches take a round trip more, as what is kept of one depends on what the database has; so they are
+    committed together with each other, and not with other batches.
+    """
 
     def __init__(self, address: PostgresAddress, confirmed: ConfirmedCommits) -> None:
         self._address = address
         self.session = WriteSession(address, confirmed, by_key=True)
         self._closed_at: float | None = None
-        self.changes: GroupWriter[LeasedBatches, WithdrawnTasks] = GroupWriter(
-            address, self._commit, group_key=lambda work: work.held
+        self.changes: GroupWriter[LeasedBatches | LeasedAlerts, Any] = GroupWriter(
+            address, self._commit, group_key=lambda work: (type(work), work.held)
         )
 
     def close(self) -> None:
@@ -71,13 +90,24 @@ class BatchRecorder:
         self.changes.close()
         self.session.drop()
 
-    def _commit(self, works: list[LeasedBatches]) -> list[WithdrawnTasks]:
+    def alerts(self, work: LeasedAlerts) -> Future[AlertRefusals]:
+        """The future of an alert batch."""
+        return self.changes.submit(work)
+
+    def _commit(self, works: list[LeasedBatches | LeasedAlerts]) -> Sequence[WithdrawnTasks | AlertRefusals]:
         # A batch with values that cannot be sent fails here, before anything is sent.
-        jobs = [[statement for batch in work.batches for statement in batch_statements(batch)] for work in works]
+        jobs = [
+            [statement for batch in work.batches for statement in batch_statements(batch)]
+            for work in works
+            if isinstance(work, LeasedBatches)
+        ]
+        alerts = [work.batch for work in works if isinstance(work, LeasedAlerts)]
         try:
-            return self._keep(jobs, works[0].held)
+            return self._keep_alerts(alerts, works[0].held) if alerts else self._keep(jobs, works[0].held)
         except psycopg.Error as e:
             raise self._address.explain(e) from e
+        except (TypeError, ValueError):
+            raise  # values of an alert batch that cannot be sent: the others are committed without it
         except Exception as e:
             raise GroupRefused(e) from e
 
@@ -101,6 +131,40 @@ class BatchRecorder:
                 withdrawn = [self._not_claimed(job) for job in jobs]
             self.session.transaction_confirmed(number, held)
             return withdrawn
+        raise StoreError(f"{self._address}: the connection was lost {_TRIES} times in a row; nothing was kept")
+
+    def _keep_alerts(self, batches: list[AlertBatch], held: SessionLease | None) -> list[AlertRefusals]:
+        """Commit several alert batches, in their order; return what was not kept of each."""
+        for _ in range(_TRIES):
+            connection, number = self.session.connection(), self.session.next_number()
+            refusals: list[AlertRefusals] = []
+            try:
+                self.session.name_connection(held)
+                with connection.pipeline():
+                    connection.execute("BEGIN")
+                    self.session.begin(connection, number, held)
+                    lock_contacts(connection, batches)
+                    asked = ask(connection, batches[0])
+                for following in (*batches[1:], None):
+                    batch, refused = without_refused(batches[len(refusals)], known(connection, asked))
+                    refusals.append(refused)
+                    with connection.pipeline():
+                        write(connection, batch)
+                        if following is None:
+                            connection.execute("COMMIT")
+                        else:
+                            asked = ask(connection, following)
+            except psycopg.Error as e:
+                self.session.recover(e)
+                if not is_lost(e):
+                    raise
+                if len(refusals) < len(batches) or not self.session.was_kept(number, self._deadline):
+                    continue
+            except BaseException:
+                self.session.roll_back()
+                raise
+            self.session.transaction_confirmed(number, held)
+            return refusals
         raise StoreError(f"{self._address}: the connection was lost {_TRIES} times in a row; nothing was kept")
 
     def _not_claimed(self, job: Sequence[Statement]) -> WithdrawnTasks:
@@ -128,7 +192,9 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
     if batch.starts:
         yield Statement(query("start"), _columns(batch.starts))
     if batch.finishes:
-        yield from _finish(batch.finishes)
+        yield from _finish(batch.finishes, batch.returned)
+    if batch.cursors:
+        yield _save_cursors(dict(batch.cursors))
     for submitted in with_distinct_tasks(batch.told):
         yield Statement(query("submit"), _columns(submitted, _OUTPUT_OF_RESULT))
     for records in with_distinct_tasks(batch.standings):
@@ -141,12 +207,34 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
         yield Statement(query("claim"), _columns(batch.claims), batch.claims)
     if batch.settled:
         yield Statement(query("settle_definitions"), _columns(batch.settled))
-    if batch.problems:
-        yield Statement(query("lock_problems"), ())
+    if batch.stops:
+        yield Statement(query("stop_runs"), _columns(batch.stops, _WORDS_OF_STOP))
+    yield from (Statement(query("add_output"), output) for output in batch.outputs)
+    if batch.problems or batch.holds:
+        yield from _problems(batch)
+    yield from _chains(batch)
+
+
+def _problems(batch: Batch) -> Iterator[Statement]:
+    yield Statement(query("lock_problems"), ())
     for changes in with_distinct_tasks(batch.problems):
         columns = _columns(changes, _REASON_OF_CHANGE)
         for name in ("supersede_problems", "change_problems", "add_problems"):
             yield Statement(query(name), columns)
+    for holds in with_distinct_tasks(batch.holds):
+        yield Statement(query("hold_problems"), _columns(holds, _HOLD_OF_HOLD))
+
+
+def _chains(batch: Batch) -> Iterator[Statement]:
+    if batch.chain_ends:
+        latest = {(end.task, end.succeeded): end for end in batch.chain_ends}
+        yield Statement(query("keep_chain_ends"), _columns(list(latest.values())))
+    if not batch.chain_uses:
+        return
+    uses = dict(batch.chain_uses)
+    kept = {task: used for task, used in uses.items() if used}
+    yield Statement(query("forget_chain_uses"), [sorted(uses.keys() - kept.keys())])
+    yield Statement(query("keep_chain_uses"), [list(kept), list(kept.values())])
 
 
 def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:
@@ -154,12 +242,17 @@ def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:
     return [texts(column) if i == text else numbers(column) for i, column in enumerate(zip(*rows, strict=True))]
 
 
-def _finish(finishes: Sequence[Finish]) -> Iterator[Statement]:
+def _finish(finishes: Sequence[Finish], returned: Sequence[Returned]) -> Iterator[Statement]:
     columns = list(zip(*finishes, strict=True))
     arrays = [
         texts(column) if i == _OUTPUT_OF_FINISH else numbers(column) for i, column in enumerate(columns) if i != _CURSOR
     ]
     yield Statement(query("finish"), arrays)
-    saved = [(finish.task, finish.cursor) for finish in finishes if finish.cursor is not None]
-    if saved:
-        yield Statement(query("save_cursors"), [[task for task, _ in saved], [cursor for _, cursor in saved]])
+    if returned:
+        yield Statement(query("keep_returned"), [list(column) for column in zip(*returned, strict=True)])
+    if saved := {finish.task: finish.cursor for finish in finishes if finish.cursor is not None}:
+        yield _save_cursors(saved)
+
+
+def _save_cursors(cursors: Mapping[int, bytes | None]) -> Statement:
+    return Statement(query("save_cursors"), [list(cursors), list(cursors.values())])

@@ -9,6 +9,7 @@ import psycopg
 
 from evenbeat.model import PARTITION_COUNT, SECOND, Entry
 from evenbeat.store.cluster_contract import (
+    CheckPosition,
     ClusterSnapshot,
     CommitsForgotten,
     ForwardedRequest,
@@ -20,9 +21,9 @@ from evenbeat.store.cluster_contract import (
 from evenbeat.store.common.rows import Parameters, Row, past_definition
 from evenbeat.store.contract import PastDefinition, StoreError, TaskProgress
 from evenbeat.store.postgres import rows
-from evenbeat.store.postgres.base import PostgresBase
+from evenbeat.store.postgres.alert_store import PostgresAlertStore
 from evenbeat.store.postgres.connect import Connection
-from evenbeat.store.postgres.notifications import ChangeListener
+from evenbeat.store.postgres.listener import ChangeListener
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.task_changes import notify
 from evenbeat.store.postgres.text import from_text
@@ -40,7 +41,7 @@ _FENCE_JUMP: Final = 4096
 """More fences than are given out in the time of which a server may lose its commits."""
 
 
-class PostgresClusterStore(PostgresBase):
+class PostgresClusterStore(PostgresAlertStore):
     """The part of the store for nodes of a cluster."""
 
     _quiet = 0
@@ -271,6 +272,17 @@ class PostgresClusterStore(PostgresBase):
         """Their open problems, in the order of tasks."""
         statement = fill_in("open_problems", ":filter", "mod(p.task, 256) = ANY(%s)")
         return map(OpenProblem._make, self._readers.many(statement, (list(partitions),)))
+
+    # Tasks of any partition, by their names
+
+    def positions_of(self, names: Sequence[str]) -> list[CheckPosition]:
+        """Where the tasks with these names stand, of those that exist."""
+        found = self._readers.all(query("positions_of"), (list(names),))
+        return [CheckPosition(from_text(name), *rest) for name, *rest in found]
+
+    def entries_named(self, names: Sequence[str]) -> list[Entry]:
+        """The tasks with these names, of those that exist."""
+        return [rows.entry(row) for row in self._readers.all(query("entries_named"), (list(names),))]
 
     # Changes and requests of other processes
 

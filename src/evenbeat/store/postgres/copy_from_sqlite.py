@@ -24,25 +24,40 @@ _COLUMNS: Final = {
     "tasks": "number, id, name, owner, version, created, changed, removed, definition",
     "progress": "task, accounted, extra, last_start, result_at, started, ended, changes, attempt, extra_kind, "
     "state, hard, flapping, outcome, cursor, output",
-    "claims": "task, nominal, at, accounted, extra, started, generation, kind, extra_kind",
+    "claims": "task, nominal, at, accounted, extra, started, generation, kind, extra_kind, stop",
     "past_definitions": "task, until, definition, periods",
     "pauses": "task, pause_from, pause_until",
+    "chain_ends": "task, succeeded, nominal, generation, at",
+    "chain_uses": "task, used",
     "plain_runs": _RUN,
     "notable_runs": _RUN,
+    "outputs": "task, claimed, data",
     "skips": "task, first, last, times, at, next_nominal, kind, reason",
     "problems": "id, task, cause, opened, since, state, severity, worst, worst_severity, closed, reason, ack_at, "
-    "ack_until, ack_sticky, ack_severity, ack_worst, ack_who, ack_comment",
+    "ack_until, ack_sticky, ack_severity, ack_worst, ack_who, ack_comment, hold, held_since",
     "problem_notes": "problem, at, who, action, text",
+    "alerts": "problem, channel, contact, version, sent, is_known, last_sent, waiting, is_reminder, leaves_at, "
+    "counts_from, held, told_ack, message, is_over",
+    "alert_decisions": "at, problem, channel, contact, decision, reason, message, item",
+    "messages": "id, channel, contact, created, items, state, attempts, next_attempt, started_attempt, "
+    "possible_repetition, ended, error, detail, is_complete",
+    "message_documents": "message, part, document",
+    "returned": "task, claimed, ended, value",
     "changes": "at, who, action, name, detail, fields",
     "periods": "name, owner, definition",
     "settings": "key, value",
 }
 """Tables and columns; they have the same names in both databases."""
-_ORDER: Final = dict.fromkeys(("plain_runs", "notable_runs", "skips", "problems", "problem_notes", "changes"), "id")
+_ORDER: Final = dict.fromkeys(
+    ("plain_runs", "notable_runs", "skips", "problems", "problem_notes", "alert_decisions", "messages", "changes"), "id"
+)
 """Tables whose rows have an order, and the column that defines it."""
 _LEFT_OUT: Final = {"settings": "key LIKE 'deaths:%'"}
 """Rows that are not copied: they concern the worker processes of the node that owned the file."""
-_BOOLEANS: Final = frozenset({"hard", "flapping", "ack_sticky"})
+_BOOLEANS: Final = frozenset(
+    {"hard", "flapping", "succeeded", "ack_sticky", "is_reminder", "is_known", "is_over", "possible_repetition"}
+    | {"is_complete"}
+)
 
 CopyProgress = Callable[[str, int, int], None]
 """Called with the name of a table, how many of its rows were copied, and how many there are."""
@@ -85,6 +100,7 @@ def _copy(
         copied[table] = total
     connection.execute(query("take_numbers"), (_last_id(source, "tasks"),))
     connection.execute(query("set_last_problem"), {"last": _last_id(source, "problems")})
+    connection.execute(query("set_last_message"), (_last_id(source, "messages"),))
     notify(connection, "tasks")
     notify(connection, "settings")
     return copied

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from evenbeat.model import State
-from evenbeat.store.common.filters import folded, is_pattern
+from evenbeat.model import Cause, State
+from evenbeat.name_patterns import is_pattern
+from evenbeat.store.common.filters import folded
 from evenbeat.store.common.problem_ids import possible_ids
 from evenbeat.store.contract import FAILURES, NEVER, Filter, ProblemFilter
 from evenbeat.store.postgres.task_changes import label
@@ -22,6 +23,8 @@ _EXACTLY_OF_ANY: Final = """p.task = ANY(ARRAY(
     UNION SELECT number FROM tasks WHERE removed IS NOT NULL AND name = ANY(%s)
 ))"""
 """Tasks of problems, removed ones too. An array is looked up in an index, also by a planner without statistics."""
+_ACKNOWLEDGED: Final = """(p.ack_at IS NOT NULL AND (p.ack_sticky OR p.ack_worst <= p.ack_severity)
+    AND (p.ack_until IS NULL OR p.ack_until > coalesce(p.closed, t.removed, %s)))"""
 _STATE_CONDITIONS: Final = {
     "running": "t.number IN (SELECT task FROM claims)",
     "unchecked": f"t.is_check AND t.number IN (SELECT task FROM progress WHERE result_at = {NEVER})",  # noqa: S608 - a constant
@@ -30,22 +33,23 @@ _STATE_CONDITIONS: Final = {
     "paused": "t.is_off AND coalesce((t.definition::jsonb ->> 'paused')::boolean, false)",
     "problem": f"""CASE WHEN t.is_check
         THEN t.number IN (SELECT task FROM progress WHERE hard AND state != {int(State.OK)} AND result_at > {NEVER})
-        ELSE t.number IN (SELECT task FROM progress WHERE outcome IN ({_FAILED})) END""",  # noqa: S608 - our own words
+        ELSE t.number IN (SELECT task FROM problems WHERE closed IS NULL AND cause = '{Cause.FAILED.value}') END""",  # noqa: S608 - our own words
 }
 _LIKE: Final = {"\\": r"\\", "%": r"\%", "_": r"\_", "*": "%", "?": "_"}
 
 
 def sql_conditions(only: Filter) -> Condition:
     """The condition and its parameters."""
-    return _joined([*_conditions(only, _EXACTLY), *_state_conditions(only)])
+    return joined([*_conditions(only, _EXACTLY), *_state_conditions(only)])
 
 
 def problem_conditions(only: ProblemFilter) -> Condition:
     """The condition and its parameters; `p` is the problem, `t` its task."""
-    return _joined([*_problem_conditions(only), *_conditions(only.tasks, _EXACTLY_OF_ANY)])
+    return joined([*_problem_conditions(only), *_conditions(only.tasks, _EXACTLY_OF_ANY)])
 
 
-def _joined(parts: list[Condition]) -> Condition:
+def joined(parts: list[Condition]) -> Condition:
+    """Several conditions and their parameters as one."""
     return " AND ".join(["true", *(text for text, _ in parts)]), [value for _, values in parts for value in values]
 
 
@@ -60,6 +64,8 @@ def _problem_conditions(only: ProblemFilter) -> Iterator[Condition]:
         yield "p.cause = %s", [only.cause]
     if only.state is not None:
         yield "CASE WHEN coalesce(p.closed, t.removed) IS NULL THEN p.state ELSE p.worst END = %s", [int(only.state)]
+    if only.acknowledged is not None:
+        yield f"{_ACKNOWLEDGED} = %s", [only.now, only.acknowledged]
     if only.ids:
         yield "p.id = ANY(%s)", [possible_ids(only.ids)]
 

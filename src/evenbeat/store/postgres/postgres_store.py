@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.model import Acknowledgement, Entry, Instant, Period, Task
+from evenbeat.store.chain_records import ChainParent, chain_parents
 from evenbeat.store.common import audit
 from evenbeat.store.common.filters import check_filter, check_problem_filter
 from evenbeat.store.common.problem_ids import before_id, in_parts, possible_ids
@@ -92,6 +93,12 @@ class PostgresStore(PostgresClusterStore):
         ((count,),) = self._readers.all(fill_in("count", ":filter", condition), values)
         return int(count)
 
+    def dependents(self, names: Sequence[str]) -> list[Entry]:
+        return [rows.entry(row) for row in self._readers.all(query("dependents"), {"names": list(names)})]
+
+    def followers(self, names: Sequence[str]) -> list[Entry]:
+        return [rows.entry(row) for row in self._readers.all(query("followers"), {"names": list(names)})]
+
     def _filtered(self, name: str, only: Filter) -> Iterator[Row]:
         check_filter(only)
         condition, values = sql_conditions(only)
@@ -156,6 +163,18 @@ class PostgresStore(PostgresClusterStore):
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
         return {task: bytes(cursor) for task, cursor in self._readers.all(query("cursors"), (list(numbers),))}
 
+    def returned(self, task: int, claimed: Instant) -> str | None:
+        found: str | None = next((value for (value,) in self._readers.all(query("returned"), (task, claimed))), None)
+        return found
+
+    def chain_parents(self, names: Sequence[str]) -> list[ChainParent]:
+        return chain_parents(
+            (from_text(name), *end) for name, *end in self._readers.all(query("chain_parents"), (list(names),))
+        )
+
+    def chain_uses(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        return {task: bytes(used) for task, used in self._readers.all(query("chain_uses"), (list(numbers),))}
+
     def runs(
         self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
     ) -> list[RunRecord]:
@@ -165,6 +184,9 @@ class PostgresStore(PostgresClusterStore):
         answers = self._readers.pipelined(*[(query(name), asked) for name in names])
         found = [rows.run_record(row) for answer in answers for row in answer]
         return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
+
+    def whole_output(self, task: int, claimed: int) -> bytes | None:
+        return next((bytes(data) for (data,) in self._readers.all(query("whole_output"), (task, claimed))), None)
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
         return dict(self._readers.all(query("starts"), {"since": since, "until": until}))

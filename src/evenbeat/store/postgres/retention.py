@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import psycopg
 
+from evenbeat.store.alert_records import DOCUMENT_KEPT
 from evenbeat.store.contract import AUDIT_MIN_AGE, AUDIT_MIN_ROWS
 from evenbeat.store.postgres.connect import Connection, ensure_day_tables
 from evenbeat.store.postgres.statements import fill_in, query
@@ -12,6 +13,10 @@ from evenbeat.store.postgres.write_session import WriteSession
 
 _PRUNED_AT_ONCE: Final = 20_000
 """Rows of each table that are deleted at once."""
+_PRUNED: Final = (
+    *("prune_plain", "prune_notable", "prune_outputs", "prune_skips", "prune_changes"),
+    *("prune_problems", "prune_decisions", "prune_messages", "prune_documents", "prune_returned"),
+)
 _REQUEST_MAX_AGE: Final = 3_600_000_000
 """Microseconds after which forwarded requests and answers are deleted."""
 
@@ -71,12 +76,14 @@ def _prune_rows(connection: Connection, now: int, cutoff: int, bound: int) -> in
         return 0
     (last,) = _row(connection, query("last_plain_id"))
     asked = {"cutoff": cutoff, "part": _PRUNED_AT_ONCE, "last": last, "bound": bound}
+    asked |= {"documents_cutoff": now - DOCUMENT_KEPT}
     asked |= {"audit_cutoff": min(cutoff, now - AUDIT_MIN_AGE), "audit_rows": AUDIT_MIN_ROWS}
     gone = 0
-    for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes", "prune_problems"):
+    for name in _PRUNED:
         gone += connection.execute(query(name), asked).rowcount
     forgotten = [number for (number,) in connection.execute(query("forgotten"), asked)]
-    for name in ("forget_pauses", "forget_definitions") if forgotten else ():
+    others = ("forget_pauses", "forget_definitions", "forget_chain_ends", "forget_chain_uses")
+    for name in others if forgotten else ():
         connection.execute(query(name), (forgotten,))
     for name in ("forget_claims", "forget_problems", "forget_progress", "forget_tasks") if forgotten else ():
         gone += connection.execute(query(name), (forgotten,)).rowcount

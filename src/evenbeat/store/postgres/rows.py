@@ -27,7 +27,7 @@ def condition(row: Row) -> Condition:
 
 def progress(row: Row) -> TaskProgress:
     """The progress of a task, from its columns."""
-    return TaskProgress(*row)
+    return TaskProgress._make((*row[:-1], from_text(row[-1])))
 
 
 def run_record(row: Row) -> RunRecord:
@@ -47,9 +47,10 @@ def change(row: Sequence[Any]) -> Change:
 
 def problem_record(row: Row) -> ProblemRecord:
     """A problem, from its columns; the labels of its task are JSON arrays of key and value."""
-    number, task, name, *middle, flapping, output, owner, labels, at, who, comment, until, sticky, then, worst = row
+    *known, labels, hold, held_since, at, who, comment, until, sticky, then, worst = row
+    number, task, name, *middle, flapping, output, owner = known
     ack = (at, *map(_text, (who, comment)), until, sticky, then, worst)
-    named = (number, task, from_text(name), *middle, flapping, _text(output), from_text(owner), *ack)
+    named = (number, task, from_text(name), *middle, flapping, _text(output), from_text(owner), hold, held_since, *ack)
     return rows.problem_record(named, dict(map(_label, labels)))
 
 
@@ -60,3 +61,8 @@ def _text(text: str | None) -> str | None:
 def problem_note(row: Row) -> ProblemNote:
     """What people wrote about a problem, from its columns."""
     return rows.problem_note((row[0], *map(from_text, row[1:])))
+
+
+def plain(row: Row) -> Row:
+    """A row all of whose texts are encoded, decoded."""
+    return tuple([from_text(value) if isinstance(value, str) else value for value in row])

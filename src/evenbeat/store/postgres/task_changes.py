@@ -17,7 +17,10 @@ from evenbeat.store.postgres.rows import entry
 from evenbeat.store.postgres.statements import query
 from evenbeat.store.postgres.text import from_text, texts
 
-_CLUSTER_SETTINGS: Final = ("limits:", "node:", "set by hand:", "files named at up")
+_CLUSTER_SETTINGS: Final = (
+    *("limits:", "node:", "set by hand:", "files named at up"),
+    *("contacts:", "downtimes:", "downtime:"),
+)
 """Prefixes of settings that concern every node: all nodes are notified of a change."""
 
 
@@ -56,7 +59,7 @@ def create(connection: Connection, tasks: Sequence[Task], owner: str, now: Insta
         numbers = [e.number for e in back]
         for name in ("restart_progress", "restart_progress_of_claim"):
             connection.execute(query(name), (now, numbers))
-        for name in ("forget_pauses", "forget_definitions"):
+        for name in ("forget_pauses", "forget_definitions", "forget_chain_uses"):
             connection.execute(query(name), (numbers,))
         note(connection, audit.restored(back, now, who))
     if tasks:

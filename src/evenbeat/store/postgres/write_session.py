@@ -160,7 +160,7 @@ class WriteSession:
                     continue  # no commit was sent yet
                 raise self.address.explain(e) from e
             except BaseException:
-                self._roll_back()
+                self.roll_back()
                 raise
             try:
                 connection.execute("COMMIT")
@@ -218,9 +218,10 @@ class WriteSession:
         if is_lost(error):
             self.drop()
         else:
-            self._roll_back()
+            self.roll_back()
 
-    def _roll_back(self) -> None:
+    def roll_back(self) -> None:
+        """Leave no transaction open."""
         try:
             if self._connection is not None and self._connection.info.transaction_status != _IDLE:
                 self._connection.execute("ROLLBACK")

@@ -5,12 +5,11 @@ for each statement.
 """
 
 import sqlite3
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from operator import itemgetter, pos
-from typing import Final, Literal
+from typing import Literal
 
 from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.contract import (
@@ -25,11 +24,9 @@ from evenbeat.store.contract import (
     SubmittedResult,
     WithdrawnTasks,
 )
-from evenbeat.store.problem_records import ProblemChange
-from evenbeat.store.sqlite.statements import as_list, query, query_of_rows, row_width
-
-_SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
-"""Rows per statement. The statement of each size is prepared once."""
+from evenbeat.store.problem_records import ProblemChange, ProblemHold
+from evenbeat.store.sqlite.many_rows import execute_rows
+from evenbeat.store.sqlite.statements import as_list, query
 
 Row = tuple[object, ...]
 
@@ -38,9 +35,9 @@ def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
     """Record a batch in the order of the contract; raise ContradictoryBatch if it contradicts the database."""
     withdrawn = NONE_WITHDRAWN
     if batch.starts:
-        _execute(connection, "start", batch.starts)
-    if batch.finishes:
-        _finish(connection, batch.finishes)
+        execute_rows(connection, "start", batch.starts)
+    if batch.finishes or batch.cursors:
+        _finish_all(connection, batch)
     for submitted in with_distinct_tasks(batch.told):
         _submit(connection, submitted)
     for records in with_distinct_tasks(batch.standings):
@@ -49,47 +46,47 @@ def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
         _update_pauses(connection, records)
     for skips in with_distinct_tasks(batch.skips):
         rows = [row[:7] for row in skips]
-        _execute(connection, "skip", rows)
-        _execute(connection, "extend_skip", rows)
+        execute_rows(connection, "skip", rows)
+        execute_rows(connection, "extend_skip", rows)
         _update_progress(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in skips])
     for refusals in with_distinct_tasks(batch.refusals):
-        _execute(connection, "refuse", [row[:5] for row in refusals])
+        execute_rows(connection, "refuse", [row[:5] for row in refusals])
         _update_progress(connection, [(r.task, r.accounted, r.extra, r.extra_kind) for r in refusals])
     if batch.claims:
         withdrawn = _claim(connection, batch.claims)
     if batch.settled:
         connection.executemany(query("settle_definitions"), batch.settled)
+    if batch.outputs:
+        connection.executemany(query("add_output"), batch.outputs)
     if batch.problems:
         _record_problems(connection, batch.problems)
+    if batch.holds:
+        _record_holds(connection, batch.holds)
+    if batch.stops:
+        connection.executemany(query("stop_runs"), [(stop.by, stop.task) for stop in batch.stops])
+    _record_chains(connection, batch)
     return withdrawn
 
 
-def _execute(connection: sqlite3.Connection, name: str, rows: Iterable[Row]) -> int:
-    """Execute a many-row statement; return how many rows of the database it changed."""
-    before = connection.total_changes
-    values = list(chain.from_iterable(rows))
-    per_row = row_width(name)
-    done = 0
-    while done < len(values):
-        size = _size((len(values) - done) // per_row)
-        some = values[done : done + size * per_row]
-        done += len(some)
-        some += [0] * (size * per_row - len(some))
-        connection.execute(query_of_rows(name, size), some)
-    return connection.total_changes - before
+def _finish_all(connection: sqlite3.Connection, batch: Batch) -> None:
+    if batch.finishes:
+        _finish(connection, batch.finishes)
+        connection.executemany(query("keep_returned"), batch.returned)
+    if batch.cursors:
+        execute_rows(connection, "save_cursors", list(dict(batch.cursors).items()))
 
 
-def _size(rows: int) -> int:
-    """The size of the next statement: room for all rows if few places stay empty, else a size that the rows fill."""
-    i = bisect_left(_SIZES, rows)
-    if i == len(_SIZES):
-        return _SIZES[-1]
-    return _SIZES[i] if i == 0 or _SIZES[i] - rows <= _SIZES[i] // 8 else _SIZES[i - 1]
+def _record_chains(connection: sqlite3.Connection, batch: Batch) -> None:
+    if batch.chain_ends:
+        connection.executemany(query("keep_chain_end"), batch.chain_ends)
+    if batch.chain_uses:
+        connection.executemany(query("keep_chain_use"), [use for use in batch.chain_uses if use.used])
+        connection.executemany(query("forget_chain_use"), [use[:1] for use in batch.chain_uses if not use.used])
 
 
 def _update_known(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
     """Execute a many-row statement that must find the task of each row."""
-    if _execute(connection, name, rows) != len(rows):
+    if execute_rows(connection, name, rows) != len(rows):
         _, known = _open_and_known(connection, rows)
         raise ContradictoryBatch(f"there is no task {next(row[0] for row in rows if row[0] not in known)}")
 
@@ -111,14 +108,14 @@ def _update_pauses(connection: sqlite3.Connection, records: Sequence[ProgressRec
 def _update_progress_of_claims(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Update the progress that open claims hold. A node that starts places all its tasks, when no claim may be open."""
     if connection.execute(query("any_claim")).fetchone() is not None:
-        _execute(connection, "update_accounted_of_claims", [row[:4] for row in rows])
+        execute_rows(connection, "update_accounted_of_claims", [row[:4] for row in rows])
 
 
 def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> WithdrawnTasks:
     """Record claims, except those of tasks that were removed meanwhile; return these tasks."""
     try:
         # Sorted, so that neighbours share a page while it is in the cache. A single node needs no tokens.
-        kept = _execute(connection, "claim", [claim[:8] for claim in sorted(claims)])
+        kept = execute_rows(connection, "claim", [claim[:8] for claim in sorted(claims)])
     except sqlite3.IntegrityError as e:
         opened, known = _open_and_known(connection, claims)
         tasks = Counter(claim.task for claim in claims)
@@ -142,10 +139,10 @@ def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
     history = _add_runs(connection, plain, "plain") + _add_runs(connection, notable, "notable")
     cursors = [(f.task, f.cursor) for f in finishes if f.cursor is not None]
     if cursors:
-        _execute(connection, "save_cursors", cursors)
+        execute_rows(connection, "save_cursors", cursors)
     settled = 0
     if history == len(finishes):
-        settled = _execute(connection, "settle", [finish[:1] for finish in finishes])
+        settled = execute_rows(connection, "settle", [finish[:1] for finish in finishes])
     if settled != len(finishes):
         opened, _ = _open_and_known(connection, finishes)
         without = [finish.task for finish in finishes if finish.task not in opened]
@@ -171,13 +168,13 @@ def _add_runs(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: 
     given = [state if at == since else -1 for state, at, since in zip(state, result_at, started, strict=True)]
     kept = [text[:PLAIN_OUTPUT_LENGTH] for text in output] if kind == "plain" else output
     runs = zip(task, ids, started, ended, outcome, status, given, hard, attempt, kept, strict=True)
-    history = _execute(connection, f"finish_{kind}", runs)
+    history = execute_rows(connection, f"finish_{kind}", runs)
     newest = (ids, repeat(0)) if kind == "plain" else (repeat(0), ids)
     results = zip(
         task, *newest, started, ended, outcome, output, last_start, state, hard, attempt, changes, map(pos, flapping),
         result_at, extra, extra_kind, strict=False,
     )  # fmt: skip
-    _execute(connection, "update_results", results)
+    execute_rows(connection, "update_results", results)
     return history
 
 
@@ -187,10 +184,10 @@ def _submit(connection: sqlite3.Connection, submitted: Sequence[SubmittedResult]
     notable = [s for s in submitted if s.notable]
     first_plain = _next_id(connection, "plain_runs") if plain else 0
     first_notable = _next_id(connection, "notable_runs") if notable else 0
-    _execute(
+    execute_rows(
         connection, "submit_plain", [_run_row(s, i, PLAIN_OUTPUT_LENGTH) for i, s in enumerate(plain, first_plain)]
     )
-    _execute(
+    execute_rows(
         connection, "submit_notable", [_run_row(s, i, len(s.output)) for i, s in enumerate(notable, first_notable)]
     )
     results = [_result_row(s, i, 0) for i, s in enumerate(plain, first_plain)]
@@ -216,12 +213,23 @@ def _result_row(t: SubmittedResult, plain: int, notable: int) -> Row:
 
 
 def _record_problems(connection: sqlite3.Connection, changes: Sequence[ProblemChange]) -> None:
-    tasks = as_list([change.task for change in changes])
-    present = {task for (task,) in connection.execute(query("present_tasks"), (tasks,))}
+    present = _present(connection, changes)
     for group in with_distinct_tasks([change for change in changes if change.task in present]):
         rows = [(*change[:6], +change.is_open, change.reason) for change in group]
         for name in ("supersede_problems", "change_problems", "add_problems"):
-            _execute(connection, name, rows)
+            execute_rows(connection, name, rows)
+
+
+def _record_holds(connection: sqlite3.Connection, holds: Sequence[ProblemHold]) -> None:
+    present = _present(connection, holds)
+    for group in with_distinct_tasks([hold for hold in holds if hold.task in present]):
+        execute_rows(connection, "hold_problems", group)
+
+
+def _present(connection: sqlite3.Connection, changes: Sequence[ProblemChange | ProblemHold]) -> set[int]:
+    """Those of the tasks that exist."""
+    tasks = as_list([change.task for change in changes])
+    return {task for (task,) in connection.execute(query("present_tasks"), (tasks,))}
 
 
 def _next_id(connection: sqlite3.Connection, table: str) -> int:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from evenbeat.model import State
-from evenbeat.store.common.filters import folded, is_pattern
+from evenbeat.model import Cause, State
+from evenbeat.name_patterns import is_pattern
+from evenbeat.store.common.filters import folded
 from evenbeat.store.common.problem_ids import possible_ids
 from evenbeat.store.contract import FAILURES, NEVER, Filter, ProblemFilter
 from evenbeat.store.sqlite.statements import as_list
@@ -25,6 +26,8 @@ _EXACTLY_OF_ANY: Final = """p.task IN (
     UNION SELECT number FROM tasks WHERE id IN said
 )"""
 """Tasks of problems, removed ones too."""
+_ACKNOWLEDGED: Final = """(p.ack_at IS NOT NULL AND (p.ack_sticky OR p.ack_worst <= p.ack_severity)
+    AND (p.ack_until IS NULL OR p.ack_until > coalesce(p.closed, t.removed, ?)))"""
 _STATE_CONDITIONS: Final = {
     "running": "t.number IN (SELECT task FROM claims)",
     "unchecked": f"t.definition ->> 'check' AND t.number IN (SELECT task FROM progress WHERE result_at = {_LEAST})",  # noqa: S608 - a constant
@@ -33,18 +36,18 @@ _STATE_CONDITIONS: Final = {
     "paused": "coalesce(t.definition ->> 'paused', 0)",
     "problem": f"""CASE WHEN t.definition ->> 'check'
         THEN t.number IN (SELECT task FROM progress WHERE hard AND state != {int(State.OK)} AND result_at > {_LEAST})
-        ELSE t.number IN (SELECT task FROM progress WHERE outcome IN ({_FAILED})) END""",  # noqa: S608 - our own words
+        ELSE t.number IN (SELECT task FROM problems WHERE closed IS NULL AND cause = '{Cause.FAILED.value}') END""",  # noqa: S608 - our own words
 }
 
 
 def sql_conditions(only: Filter) -> Condition:
     """The condition and its parameters."""
-    return _joined([*_conditions(only, _EXACTLY), *_state_conditions(only)])
+    return joined([*_conditions(only, _EXACTLY), *_state_conditions(only)])
 
 
 def problem_conditions(only: ProblemFilter) -> Condition:
     """The condition and its parameters; `p` is the problem, `t` its task."""
-    return _joined([*_problem_conditions(only), *_conditions(only.tasks, _EXACTLY_OF_ANY)])
+    return joined([*_problem_conditions(only), *_conditions(only.tasks, _EXACTLY_OF_ANY)])
 
 
 def problems_source(only: ProblemFilter) -> str:
@@ -56,7 +59,8 @@ def problems_source(only: ProblemFilter) -> str:
     return "problems p INDEXED BY problems_open" if only.is_open else "problems p NOT INDEXED"
 
 
-def _joined(parts: list[Condition]) -> Condition:
+def joined(parts: list[Condition]) -> Condition:
+    """Several conditions and their parameters as one."""
     return " AND ".join(["1", *(text for text, _ in parts)]), [value for _, values in parts for value in values]
 
 
@@ -69,6 +73,8 @@ def _problem_conditions(only: ProblemFilter) -> Iterator[Condition]:
         yield "p.cause = ?", [only.cause]
     if only.state is not None:
         yield "iif(coalesce(p.closed, t.removed) IS NULL, p.state, p.worst) = ?", [int(only.state)]
+    if only.acknowledged is not None:
+        yield f"{_ACKNOWLEDGED} = ?", [only.now, only.acknowledged]
     if only.ids:
         yield "p.id IN (SELECT value FROM json_each(?))", [as_list(possible_ids(only.ids))]
 

@@ -18,8 +18,8 @@ _labels: Final = msgspec.json.Decoder(dict[str, str]).decode
 def progress(row: Row) -> TaskProgress:
     """The progress of a task, from its columns."""
     task, accounted, extra, extra_kind, last_start, state, hard, attempt, changes, flapping, *rest = row
-    if rest[-1] is None:
-        rest[-2:] = NEVER, NEVER
+    if rest[-2] is None:
+        rest[-3:-1] = NEVER, NEVER
     return TaskProgress(
         task, accounted, extra, extra_kind, last_start, state, hard == 1, attempt, changes, flapping == 1, *rest
     )

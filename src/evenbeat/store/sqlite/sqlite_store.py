@@ -2,17 +2,17 @@
 
 import os
 import sqlite3
-import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from evenbeat.model import Acknowledgement, Entry, Instant, Period, Task
+from evenbeat.store.alert_records import DOCUMENT_KEPT
+from evenbeat.store.chain_records import ChainParent, chain_parents
 from evenbeat.store.common import audit, rows
 from evenbeat.store.common.filters import check_filter, check_problem_filter
 from evenbeat.store.common.problem_ids import before_id, in_parts, possible_ids
@@ -41,26 +41,27 @@ from evenbeat.store.contract import (
 from evenbeat.store.private_files import create_private
 from evenbeat.store.problem_records import MAX_PROBLEM_NOTES, OpenProblem, ProblemNote, ProblemRecord
 from evenbeat.store.sqlite import problem_changes, task_changes
+from evenbeat.store.sqlite.alert_store import SqliteAlertStore
+from evenbeat.store.sqlite.base import Rows
 from evenbeat.store.sqlite.batch_statements import record
-from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, check_readable, connect_reader, explained, prepare
+from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, explained
 from evenbeat.store.sqlite.filters import problem_conditions, problems_source, sql_conditions
-from evenbeat.store.sqlite.inspection import FileInspector, check_tables, problem_in
+from evenbeat.store.sqlite.inspection import problem_in
 from evenbeat.store.sqlite.open_files import sync
 from evenbeat.store.sqlite.rows import problem_record, progress
-from evenbeat.store.sqlite.statements import as_list, fill_in, migrations, query
-from evenbeat.store.sqlite.writer import SqliteWriter, T, Work
+from evenbeat.store.sqlite.statements import as_list, fill_in, query
 
 PLAIN_RUNS: Final = 1_000_000
 """Plain successes that history keeps, of all tasks together: about 130 MB."""
 _PRUNED_AT_ONCE: Final = 5_000
 """Rows of each table that one call of `prune` deletes: some tens of milliseconds."""
-_FETCHED_AT_ONCE: Final = 1_000
+_PRUNED: Final = (
+    *("prune_plain", "prune_notable", "prune_outputs", "prune_skips", "prune_changes"),
+    *("prune_problems", "prune_decisions", "prune_messages", "prune_documents", "prune_returned"),
+)
 
-N = TypeVar("N")
-Rows = Generator[rows.Row, None, None]
 
-
-class SqliteStore:
+class SqliteStore(SqliteAlertStore):
     """Opens the file, or creates it. With `durability="full"` a commit also survives a power loss."""
 
     def __init__(
@@ -73,26 +74,8 @@ class SqliteStore:
         plain_runs: int = PLAIN_RUNS,
     ) -> None:
         """With `is_checked=False` a file that cannot be read is refused at the first read, not now."""
-        self._path = path
+        super().__init__(path, durability, read_only=read_only, is_checked=is_checked)
         self._plain_runs = plain_runs
-        self._schema = len(migrations())
-        self._readers: deque[sqlite3.Connection] = deque()
-        self._is_closed = False
-        self._held = threading.local()
-        """The connection of a thread whose reads are all of one moment."""
-        if read_only:
-            if is_checked:
-                check_readable(path)
-        else:
-            prepare(path, durability)
-        self._writer = None if read_only else SqliteWriter(path, durability)
-        self._inspector: FileInspector | None = None
-
-    def reopen(self, durability: Literal["normal", "full"]) -> None:
-        """New connections with this durability, before the file is inspected; the old ones give back their memory."""
-        self.writer.close()
-        self._close_readers()
-        self._writer = SqliteWriter(self._path, durability)
 
     # Tasks
 
@@ -132,6 +115,12 @@ class SqliteStore:
         condition, values = sql_conditions(only)
         ((count,),) = self._select(fill_in("count", ":filter", condition), values)
         return int(count)
+
+    def dependents(self, names: Sequence[str]) -> list[Entry]:
+        return list(self._converted(rows.entry, self._select(query("dependents"), (as_list(names),))))
+
+    def followers(self, names: Sequence[str]) -> list[Entry]:
+        return list(self._converted(rows.entry, self._select(query("followers"), (as_list(names),))))
 
     def _filtered(self, name: str, only: Filter) -> Rows:
         check_filter(only)
@@ -198,6 +187,16 @@ class SqliteStore:
     def cursors(self, numbers: Sequence[int]) -> dict[int, bytes]:
         return dict(self._select(query("cursors"), (as_list(numbers),)))
 
+    def returned(self, task: int, claimed: Instant) -> str | None:
+        found: str | None = next((value for (value,) in self._select(query("returned"), (task, claimed))), None)
+        return found
+
+    def chain_parents(self, names: Sequence[str]) -> list[ChainParent]:
+        return chain_parents(self._select(query("chain_parents"), (as_list(names),)))
+
+    def chain_uses(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        return dict(self._select(query("chain_uses"), (as_list(numbers),)))
+
     def runs(
         self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
     ) -> list[RunRecord]:
@@ -206,6 +205,9 @@ class SqliteStore:
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
         found = [run for name in names for run in self._converted(rows.run_record, self._select(query(name), asked))]
         return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
+
+    def whole_output(self, task: int, claimed: int) -> bytes | None:
+        return next((data for (data,) in self._select(query("whole_output"), (task, claimed))), None)
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
         return dict(self._select(query("starts"), {"since": since, "until": until}))
@@ -266,17 +268,18 @@ class SqliteStore:
 
     def prune(self, now: Instant, keep: int) -> int:
         asked = {"cutoff": now - keep, "bound": self._plain_runs, "part": _PRUNED_AT_ONCE}
+        asked |= {"documents_cutoff": now - DOCUMENT_KEPT}
         asked |= {"audit_cutoff": now - max(keep, AUDIT_MIN_AGE), "audit_rows": AUDIT_MIN_ROWS}
 
         def work(connection: sqlite3.Connection) -> int:
             before = connection.total_changes
-            for name in ("prune_plain", "prune_notable", "prune_skips", "prune_changes", "prune_problems"):
+            for name in _PRUNED:
                 connection.execute(query(name), asked)
             forgotten = connection.execute(query("forgotten"), asked).fetchall()
             for name in ("forget_claim", "forget_problems", "forget_progress", "forget_task"):
                 connection.executemany(query(name), forgotten)
             gone = connection.total_changes - before
-            for name in ("forget_pause", "forget_definitions"):
+            for name in ("forget_pause", "forget_definitions", "forget_chain_ends", "forget_chain_use"):
                 connection.executemany(query(name), forgotten)
             return gone
 
@@ -307,104 +310,3 @@ class SqliteStore:
             raise StoreError(f"{path}: the backup cannot be written: {e.strerror}") from e
         finally:
             part.unlink(missing_ok=True)
-
-    def inspect(self, report: Callable[[DatabaseDamaged | None], None]) -> None:
-        """Inspect the file from now on. A thread calls `report` with what is wrong, and with None when that is over.
-
-        While something is wrong, nothing is written, as nobody would ever read it, and nothing is read, as it may be of
-        another file.
-        """
-        writer = self.writer
-
-        def found(problem: DatabaseDamaged | None) -> None:
-            writer.damage = problem
-            report(problem)
-
-        self._inspector = FileInspector(self._path, self._schema, writer, found)
-
-    def check(self) -> None:
-        """Raise DatabaseDamaged if the file is damaged; with a large file this takes seconds."""
-        problem = check_tables(self._path, self._schema)
-        if problem is not None:
-            raise problem
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._close_readers()
-        if self._writer is not None and self._inspector is not None:
-            self._inspector.close(self._writer)
-        elif self._writer is not None:
-            self._writer.close()
-
-    def _close_readers(self) -> None:
-        while self._readers:
-            self._readers.pop().close()
-
-    # Connections
-
-    @property
-    def writer(self) -> SqliteWriter:
-        """The thread that makes all changes; raise StoreError if the store was opened only to read."""
-        if self._writer is None:
-            raise StoreError(f"{self._path}: opened only to read; changes go through the node that owns it")
-        return self._writer
-
-    def _do(self, work: Work[T]) -> T:
-        made: T = self.writer.changes.submit(work).result()
-        return made
-
-    @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
-        """A connection that no other thread uses meanwhile; there are as many as there are reads at the same time."""
-        held: sqlite3.Connection | None = getattr(self._held, "connection", None)
-        if held is not None:
-            yield held
-            return
-        if self._is_closed:
-            raise StoreError(f"{self._path}: the store is closed")
-        if self._writer is not None and self._writer.damage is not None:
-            raise DatabaseDamaged(str(self._writer.damage))
-        try:
-            connection = self._readers.pop()
-        except IndexError:
-            if self._writer is not None and (problem := self._writer.files.problem()) is not None:
-                raise problem from None
-            connection = connect_reader(self._path, self._schema)
-        try:
-            with explained(self._path):
-                yield connection
-        finally:
-            self._give_back(connection)
-
-    @contextmanager
-    def _one_moment(self) -> Iterator[None]:
-        """All reads of this thread see the database as it is now."""
-        with self._read() as connection:
-            connection.execute("BEGIN")
-            self._held.connection = connection
-            try:
-                yield
-            finally:
-                self._held.connection = None
-                connection.execute("ROLLBACK")
-
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        self._readers.append(connection)
-        if self._is_closed:
-            self._close_readers()
-
-    def _converted(self, convert: Callable[[rows.Row], N], found: Rows) -> Iterator[N]:
-        """Turn rows into what they stand for. A row that cannot be converted means damage."""
-        try:
-            with closing(found):  # a failed conversion gives the connection back
-                for row in found:
-                    yield convert(row)
-        except rows.UnreadableDefinition as e:
-            raise StoreError(f"{self._path}: {e}; if no other version wrote it: {DAMAGED_ADVICE}") from e
-        except (ArithmeticError, LookupError, TypeError, ValueError) as e:
-            raise DatabaseDamaged(f"{self._path}: {DAMAGED_ADVICE} ({e})") from e
-
-    def _select(self, statement: str, values: rows.Parameters = ()) -> Rows:
-        with self._read() as connection, closing(connection.execute(statement, values)) as cursor:
-            while some := cursor.fetchmany(_FETCHED_AT_ONCE):
-                yield from some

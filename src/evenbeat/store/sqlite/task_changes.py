@@ -30,7 +30,7 @@ def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, no
     connection.executemany(query("restore_task"), ((owner, as_text(e.task), now, e.number) for e in back))
     for name in ("restart_progress", "restart_progress_of_claim"):
         connection.executemany(query(name), ((now, e.number) for e in back))
-    for name in ("forget_pause", "forget_definitions"):
+    for name in ("forget_pause", "forget_definitions", "forget_chain_use"):
         connection.executemany(query(name), ((e.number,) for e in back))
     note(connection, audit.restored(back, now, who))
     return in_task_order(tasks, new, back)

@@ -13,6 +13,8 @@ const VIEWS = {
   timetable: { title: "Timetable", load: (again) => import(`./views/timetable.js${again}`) },
   editor: { title: "Editor", load: (again) => import(`./views/editor.js${again}`) },
   periods: { title: "Periods", load: (again) => import(`./views/periods.js${again}`) },
+  contacts: { title: "Contacts", load: (again) => import(`./views/contacts.js${again}`) },
+  downtimes: { title: "Downtimes", load: (again) => import(`./views/downtimes.js${again}`) },
   cluster: { title: "Cluster", load: (again) => import(`./views/cluster.js${again}`) },
 };
 
@@ -21,13 +23,15 @@ const KEYS = [
   ["g t", "Tasks"],
   ["g l", "Timetable (load)"],
   ["g p", "Periods"],
+  ["g d", "Downtimes"],
+  ["g o", "Contacts"],
   ["g c", "Cluster"],
   ["g e", "New task"],
   ["/", "filter tasks"],
   ["j / k", "next, previous row"],
   ["Enter", "open the row"],
   ["x", "select the row"],
-  ["r, p, e", "in a task: run now, pause or resume, edit"],
+  ["r, s, p, d, e", "in a task: run now, stop the run, pause or resume, downtime, edit"],
   ["Esc", "leave a field, clear a selection, go back"],
   ["?", "these keys"],
 ];
@@ -42,6 +46,8 @@ const LINK_WORDS = {
 const main = document.getElementById("main");
 let unmount = null;
 let turn = 0;
+/** Is there nothing but this node? The view Cluster then has nothing to show that Now does not. */
+let isSingleNode = false;
 /** Whether the view could not be loaded, as the server was gone. */
 let isMissing = false;
 /** How often: a browser remembers that a file could not be had, so the next time it is asked for by another address. */
@@ -99,8 +105,11 @@ async function show() {
 
 function mark(place) {
   for (const link of document.querySelectorAll(".places a")) {
-    if (link.dataset.place === place) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.place === place) {
+      link.setAttribute("aria-current", "page");
+      // On a telephone the bar is wider than the screen.
+      link.parentElement.scrollLeft = link.offsetLeft - link.parentElement.clientWidth / 2;
+    } else link.removeAttribute("aria-current");
   }
 }
 
@@ -161,8 +170,9 @@ function showTheme() {
 }
 
 function showHelp() {
+  const keys = KEYS.filter(([, what]) => what !== VIEWS.cluster.title || !isSingleNode);
   dialog("Keys", (close) => [
-    h("dl", { class: "keys" }, KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])),
+    h("dl", { class: "keys" }, keys.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])),
     h("div", { class: "dialog-buttons" }, button("Close", () => close(true), { autofocus: true })),
   ]);
 }
@@ -229,6 +239,13 @@ async function askToken() {
 function showSession() {
   document.getElementById("sign-out").hidden = !session.hasCookie || session.role === "none";
   document.body.dataset.role = session.role;
+  if (session.role !== "none") get("/v1/cluster").then(showPlaces, () => {});
+}
+
+/** Offer the view Cluster where there is one. */
+function showPlaces({ is_single: isSingle }) {
+  isSingleNode = isSingle;
+  document.querySelector(".places a[data-place=cluster]").hidden = isSingle;
 }
 
 async function signOut() {
@@ -245,7 +262,9 @@ function bindKeys() {
   bind("g t", go("#/tasks"));
   bind("g l", go("#/timetable"));
   bind("g p", go("#/periods"));
-  bind("g c", go("#/cluster"));
+  bind("g d", go("#/downtimes"));
+  bind("g o", go("#/contacts"));
+  bind("g c", () => !isSingleNode && (go("#/cluster")(), true));
   bind("g e", go("#/editor"));
   bind("?", showHelp);
   bind("/", () => {

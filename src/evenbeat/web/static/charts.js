@@ -7,7 +7,7 @@ import { endingWords, runLook } from "./words.js";
 export { heatMap } from "./heat.js";
 
 const STRIP = { runs: 20, step: 6, bar: 4, height: 16 };
-const MARGIN = { left: 40, right: 8, top: 10, bottom: 20 };
+const MARGIN = { left: 40, right: 8, top: 16, bottom: 20 };
 const TICKS = [60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200].map((s) => s * 1_000);
 
 /** The last runs, oldest first, as bars: the worse, the taller. One path per look keeps long lists light. */
@@ -118,7 +118,7 @@ function picture({ from, to, now, step, series, unit, label, width }, height) {
       svg("path", { class: value ? "grid-line" : "ground-line", d: `M${MARGIN.left} ${y(value)}h${inner.width}` }),
       svg("text", { class: "axis", x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" }, round(value)),
     ]),
-    svg("text", { class: "axis", x: MARGIN.left + 4, y: 10 }, unit),
+    svg("text", { class: "axis", x: MARGIN.left + 4, y: MARGIN.top - 5 }, unit),
     timeTicks(from, to, inner.width).map((t) => [
       svg("path", { class: "grid-line", d: `M${x(t).toFixed(1)} ${ground}v4` }),
       svg("text", { class: "axis", x: x(t), y: height - 5, "text-anchor": "middle" }, minuteWords(t)),
@@ -162,6 +162,11 @@ function timeTicks(from, to, width) {
 export function nice(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 1.2, 1.6, 2, 2.5, 3, 4, 5, 6, 8, 10].find((part) => part * power >= value * 0.999) * power;
+}
+
+/** Whether peak / mean says anything of so many starts per second: below one, a single start is many times the mean. */
+export function isMany(mean) {
+  return mean >= 1;
 }
 
 export function round(value) {

@@ -2,18 +2,24 @@
 
 import { fill, h } from "./dom.js";
 
+/** The palest colour stands for this share of the highest value, unless lower values are there. */
+const EVEN = 0.8;
+const SWATCHES = 5;
+
 /**
- * A heat map on a canvas. `draw({values, columns, most, rowLabels, columnLabels})`, values row by row. `describe(i)`
- * gives the tip of a cell, `onPick(i)` is called for a click or Enter; arrow keys walk over the cells.
+ * A heat map on a canvas, with a legend. `draw({values, columns, rowLabels, columnLabels})`, values row by row, null for
+ * a cell that is left out. `describe(i)` gives the tip of a cell, `onPick(i)` is called for a click or Enter; arrow keys
+ * walk over the cells.
  */
 export function heatMap(
-  box, { cell = 22, tall = 13, gap = 1, signal, describe = null, onPick = null, label = "heat map" } = {},
+  box, { cell = 22, tall = 13, gap = 1, signal, describe = null, onPick = null, label = "heat map", unit = "" } = {},
 ) {
   const canvas = h("canvas", { class: "heat", tabindex: "0", role: "application", "aria-label": label });
   const tip = h("div", { class: "tip", role: "status", hidden: true });
   // A canvas does not know the style sheet: these do, whatever the theme.
   const probes = ["none", "hot", "mark"].map((name) => h("span", { class: `heat-${name}`, hidden: true }));
-  fill(box, h("div", { class: "heat-scroll" }, canvas), tip, probes);
+  const legend = h("div", { class: "legend heat-legend" });
+  fill(box, h("div", { class: "heat-scroll" }, canvas), tip, legend, probes);
   box.classList.add("chart");
   const left = 44;
   const top = 16;
@@ -25,10 +31,10 @@ export function heatMap(
     shown = data;
     const { values, columns, rowLabels = [], columnLabels = [] } = data;
     const rows = Math.ceil(values.length / columns);
-    const most = data.most ?? Math.max(1, ...values);
-    const size = Math.max(3, Math.min(cell, Math.floor((box.clientWidth - left) / columns) || cell));
+    const colours = scale(values);
+    const size = Math.max(3, Math.min(cell, (box.clientWidth - left) / columns || cell));
     shown.size = size;
-    const width = left + columns * size;
+    const width = left + Math.round(columns * size);
     const height = top + rows * tall;
     const ratio = window.devicePixelRatio || 1;
     canvas.width = width * ratio;
@@ -42,24 +48,29 @@ export function heatMap(
     pen.font = `11px ${style.fontFamily}`;
     pen.fillStyle = style.color;
     rowLabels.forEach((text, i) => text && pen.fillText(text, 0, top + i * tall + tall - 3));
-    columnLabels.forEach((text, i) => text && pen.fillText(text, left + i * size, 11));
+    columnLabels.forEach((text, i) => text && pen.fillText(text, Math.round(left + i * size), 11));
     values.forEach((value, i) => {
-      const x = left + (i % columns) * size;
+      if (value === null) return;
+      const x = Math.round(left + (i % columns) * size);
       const y = top + Math.floor(i / columns) * tall;
+      const wide = Math.round(left + ((i % columns) + 1) * size) - x;
       pen.globalAlpha = 1;
       pen.fillStyle = none;
-      pen.fillRect(x, y, size - gap, tall - gap);
+      pen.fillRect(x, y, wide - gap, tall - gap);
       if (value > 0) {
-        pen.globalAlpha = 0.15 + 0.85 * Math.min(1, value / most);
+        pen.globalAlpha = colours.share(value);
         pen.fillStyle = hot;
-        pen.fillRect(x, y, size - gap, tall - gap);
+        pen.fillRect(x, y, wide - gap, tall - gap);
       }
       if (i === here) {
         pen.globalAlpha = 1;
         pen.strokeStyle = mark;
-        pen.strokeRect(x - 0.5, y - 0.5, size, tall);
+        pen.strokeRect(x - 0.5, y - 0.5, wide, tall);
       }
     });
+    const swatch = (value) => h("span", null,
+      h("i", { class: "heat-swatch", vars: { share: value ? colours.share(value) : 0 } }), value.toLocaleString("en-GB"));
+    fill(legend, [0, ...colours.steps].map(swatch), unit ? h("span", null, unit) : null);
   }
 
   function point(event) {
@@ -68,7 +79,8 @@ export function heatMap(
     const column = Math.floor((event.clientX - rect.left - left) / shown.size);
     const row = Math.floor((event.clientY - rect.top - top) / tall);
     const i = row * shown.columns + column;
-    return column < 0 || column >= shown.columns || row < 0 || i >= shown.values.length ? -1 : i;
+    if (column < 0 || column >= shown.columns || row < 0 || i >= shown.values.length) return -1;
+    return shown.values[i] === null ? -1 : i;
   }
 
   function look(i) {
@@ -94,7 +106,8 @@ export function heatMap(
     const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row, ArrowDown: row }[event.key];
     if (by !== undefined && shown) {
       event.preventDefault();
-      look(Math.max(0, Math.min(shown.values.length - 1, here < 0 ? 0 : here + by)));
+      const first = shown.values.findIndex((value) => value !== null);
+      look(Math.max(first, Math.min(shown.values.length - 1, here < 0 ? first : here + by)));
     } else if (event.key === "Enter" && here >= 0) {
       onPick?.(here);
     }
@@ -106,4 +119,15 @@ export function heatMap(
   document.addEventListener("evenbeat:theme", () => draw(), { signal });
   signal?.addEventListener("abort", () => observer.disconnect());
   return { draw };
+}
+
+/** How strong the colour of each value is, and the values that the legend shows. */
+function scale(values) {
+  const above = values.filter((value) => value > 0);
+  const most = above.reduce((a, b) => Math.max(a, b), 1);
+  const least = Math.min(above.reduce((a, b) => Math.min(a, b), most), Math.max(1, Math.floor(most * EVEN)));
+  const share = (value) => (most === least ? 1 : 0.2 + (0.8 * (value - least)) / (most - least));
+  const number = Math.min(SWATCHES, most - least + 1);
+  const steps = Array.from({ length: number }, (_, i) => Math.round(least + (i * (most - least)) / Math.max(1, number - 1)));
+  return { share, steps };
 }

@@ -7,7 +7,7 @@ const BECAUSE = {
   "another node has authority": "another node runs this task",
   disabled: "the task was paused or disabled",
   "period closed": "its period was closed",
-  unreachable: "what it depends on was unreachable",
+  unreachable: "a check that it depends on was not fine",
   coalesced: "an earlier run was still waiting or running, so these times were merged into it",
   "dropped: too soon after the last start": "it came too soon after the last start, so the guard dropped it",
   "missed while stopped": "no node was running then",
@@ -21,6 +21,7 @@ const KINDS = {
   grid: "by its schedule",
   first: "first run",
   "catch-up": "catch-up",
+  chain: "after its parents",
   retry: "retry",
   "start-at": "start_at",
   occasion: "at start or stop of the node",
@@ -28,6 +29,7 @@ const KINDS = {
   told: "submitted externally",
   stale: "no result came",
   freshness: "because no result came",
+  log: "logged",
 };
 
 export const STATES = ["ok", "warning", "critical", "unknown"];
@@ -62,15 +64,42 @@ export function condition(task) {
   if (task.set_aside) more.push("set aside");
   if (task.paused) more.push("paused");
   else if (task.enabled === false) more.push("disabled");
+  if (task.downtime) more.push("in downtime");
   if (task.flapping) more.push("flapping");
+  if (task.unreachable) more.push("unreachable");
   if (task.stale) more.push("stale");
   else if (task.late) more.push("late");
   if (task.state) {
     if (!task.hard && task.state !== "ok") more.unshift(`soft ${task.attempt}/${attemptsOf(task)}`);
     return { look: task.state, label: task.state.toUpperCase(), more };
   }
+  if (task.retry && !task.running_since) {
+    more.unshift(`${attemptWords(task.retry)} is next`);
+    return { look: "warning", label: task.outcome ?? "failed", more };
+  }
   if (task.outcome) return { look: outcomeLook(task.outcome), label: task.outcome, more };
   return { look: "new", label: task.check ? "not yet checked" : "new", more };
+}
+
+/** "attempt 2 of 4": which attempt a retry of a task is. */
+export function attemptWords(retry) {
+  return `attempt ${retry.attempt} of ${retry.attempts}`;
+}
+
+/** Is a task due by what becomes of others? */
+export function followsOthers(task) {
+  return Boolean(task.task?.after?.length || task.task?.after_failure?.length);
+}
+
+/** What stands for the next time of a task that waits for others; null for any other. */
+export function waitsForWords(task) {
+  if (!task.waits_for?.length || task.blocked || task.paused || task.enabled === false) return null;
+  return `${task.schedule.startsWith("after failure") ? "after failure of" : "after"} ${task.waits_for.join(", ")}`;
+}
+
+/** Does a task depend on this one? Takes a task document. */
+export function dependsOn(task, name) {
+  return [...(task.task?.depends ?? []), ...(task.task?.depends_any ?? [])].includes(name);
 }
 
 /** Update a task document with a run that has ended (a `run` event). */
@@ -79,9 +108,9 @@ export function learnRun(task, run) {
   task.flapping = run.flapping ?? task.flapping;
   task.running_since = null;
   task.next = run.next === undefined ? task.next : run.next;
-  Object.assign(task, { hard: run.hard, attempt: run.attempt, late: false });
+  Object.assign(task, { hard: run.hard, attempt: run.attempt, late: false, retry: run.retry ?? null });
   if (run.newest === false) return; // outcome and output stay those of the latest result
-  task.output = run.output ?? task.output;
+  task.output = task.summary = run.output ?? task.summary;
   task.outcome = run.outcome;
   task.stale = run.kind === "stale";
 }
@@ -100,17 +129,17 @@ export function outcomeLook(outcome) {
 /** "failed with status 2", as the command line says it. */
 export function endingWords(run) {
   if (!run.outcome) return run.started === null ? "claimed" : "running";
-  if (!run.status) return run.outcome;
+  if (!run.status || run.outcome === "cancelled" || run.outcome === "interrupted") return run.outcome;
   return run.status < 0 ? `${run.outcome} by signal ${-run.status}` : `${run.outcome} with status ${run.status}`;
 }
 
-/** The output of a run on one line; for a check without its performance data. */
-export function saidLine(output, check) {
-  const line = firstLine(output);
-  return check ? line.split("|", 1)[0].trim() : line;
+/** The line of an output that says most, as the node has chosen it; for a check without its performance data. */
+export function saidLine(summary, check) {
+  return check ? summary.split("|", 1)[0].trim() : summary;
 }
 
-/** The first line that is not empty. */
-export function firstLine(text) {
-  return (text ?? "").split("\n", 50).map((line) => line.trim()).find(Boolean)?.slice(0, 200) ?? "";
+/** Do the last lines of an output say more than the first ones? Takes a run, or a task document. */
+export function tellsAtItsEnd({ output, summary, outcome }) {
+  const lines = output.trim().split("\n");
+  return outcome !== "succeeded" && lines.length > 1 && !lines[0].trim().startsWith(summary);
 }

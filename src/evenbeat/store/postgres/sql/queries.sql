@@ -180,6 +180,33 @@ WHERE t.removed IS NULL AND :filter AND t.name > %s ORDER BY t.name LIMIT %s;
 -- name: count
 SELECT count(*) FROM tasks t WHERE t.removed IS NULL AND :filter;
 
+-- name: dependents
+-- Reads only the tasks that depend on something: the index has no others.
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM tasks t WHERE t.removed IS NULL AND strpos(t.definition, '"depends') > 0 AND EXISTS (
+    SELECT 1 FROM json_array_elements_text(t.definition::json -> 'depends') d (name) WHERE d.name = ANY(%(names)s)
+    UNION ALL
+    SELECT 1 FROM json_array_elements_text(t.definition::json -> 'depends_any') d (name) WHERE d.name = ANY(%(names)s)
+) ORDER BY t.name;
+
+-- name: followers
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM tasks t WHERE t.removed IS NULL AND strpos(t.definition, '"after') > 0 AND EXISTS (
+    SELECT 1 FROM json_array_elements_text(t.definition::json -> 'schedule' -> 'after') p (name)
+    WHERE p.name = ANY(%(names)s)
+    UNION ALL
+    SELECT 1 FROM json_array_elements_text(t.definition::json -> 'schedule' -> 'after_failure') p (name)
+    WHERE p.name = ANY(%(names)s)
+) ORDER BY t.name;
+
+-- name: entries_named
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM tasks t WHERE t.removed IS NULL AND t.name = ANY(%s) ORDER BY t.name;
+
+-- name: positions_of
+SELECT t.name, t.number, t.version, t.is_check, t.is_off, p.state, p.hard
+FROM tasks t JOIN progress p ON p.task = t.number WHERE t.removed IS NULL AND t.name = ANY(%s) ORDER BY t.name;
+
 -- name: entries_in
 SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
 FROM tasks t WHERE t.removed IS NULL AND mod(t.number, 256) = ANY(%s) ORDER BY t.number;
@@ -239,6 +266,9 @@ ORDER BY id DESC LIMIT %(most)s;
 UPDATE claims SET started = s.started
 FROM unnest(%s::bigint[], %s::bigint[]) AS s (task, started)
 WHERE claims.task = s.task;
+
+-- name: stop_runs
+UPDATE claims SET stop = s.stop FROM unnest(%s::bigint[], %s::text[]) AS s (task, stop) WHERE claims.task = s.task;
 
 -- name: finish
 WITH f AS (
@@ -352,6 +382,16 @@ WITH s AS (
 SELECT refuse('there is no task ' || (SELECT min(task) FROM s WHERE task NOT IN (SELECT task FROM stood)))
 WHERE (SELECT count(*) FROM stood) <> (SELECT count(*) FROM s);
 
+-- name: keep_chain_ends
+INSERT INTO chain_ends (task, succeeded, nominal, generation, at)
+SELECT * FROM unnest(%s::bigint[], %s::boolean[], %s::bigint[], %s::integer[], %s::bigint[])
+ON CONFLICT (task, succeeded) DO UPDATE
+SET nominal = excluded.nominal, generation = excluded.generation, at = excluded.at;
+
+-- name: keep_chain_uses
+INSERT INTO chain_uses (task, used) SELECT * FROM unnest(%s::bigint[], %s::bytea[])
+ON CONFLICT (task) DO UPDATE SET used = excluded.used;
+
 -- name: settle_definitions
 DELETE FROM past_definitions d USING unnest(%s::bigint[], %s::bigint[]) AS s (task, until)
 WHERE d.task = s.task AND d.until <= s.until;
@@ -438,7 +478,7 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended('evenbeat problems', 0));
 -- name: supersede_problems
 -- Closes other problems of the same task and cause. OFFSET 0: the planner must look up the problems of each row, and not
 -- read all open ones, which it takes for few ...
-UPDATE problems p SET closed = c.at, reason = 'superseded'
+UPDATE problems p SET closed = c.at, reason = 'superseded', hold = '', held_since = NULL, changed_by = DEFAULT
 FROM unnest(
     %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
 ) AS c (task, cause, opened, at, state, severity, is_open, reason)
@@ -457,7 +497,9 @@ SET worst = CASE WHEN c.severity > p.worst_severity THEN c.state ELSE p.worst EN
     since = CASE WHEN c.is_open AND c.state <> p.state THEN c.at ELSE p.since END,
     state = CASE WHEN c.is_open THEN c.state ELSE p.state END,
     severity = CASE WHEN c.is_open THEN c.severity ELSE p.severity END,
-    ack_worst = CASE WHEN c.is_open AND p.ack_worst < c.severity THEN c.severity ELSE p.ack_worst END
+    ack_worst = CASE WHEN c.is_open AND p.ack_worst < c.severity THEN c.severity ELSE p.ack_worst END,
+    hold = CASE WHEN c.is_open THEN p.hold ELSE '' END, held_since = CASE WHEN c.is_open THEN p.held_since END,
+    changed_by = DEFAULT
 FROM unnest(
     %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::smallint[], %s::smallint[], %s::boolean[], %s::text[]
 ) AS c (task, cause, opened, at, state, severity, is_open, reason)
@@ -477,6 +519,17 @@ FROM unnest(
 WHERE (SELECT removed IS NULL FROM tasks WHERE number = c.task)
     AND NOT EXISTS (SELECT FROM problems p WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened)
 ORDER BY c.row;
+
+-- name: hold_problems
+UPDATE problems p
+SET hold = c.hold, held_since = CASE WHEN c.hold <> '' THEN c.at END, changed_by = DEFAULT
+FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::bigint[]) AS c (task, cause, opened, hold, at)
+CROSS JOIN LATERAL (
+    SELECT k.id FROM problems k
+    WHERE k.task = c.task AND k.cause = c.cause AND k.opened = c.opened AND k.closed IS NULL OFFSET 0
+) AS known
+WHERE p.id = known.id AND p.closed IS NULL AND p.hold <> c.hold
+    AND (SELECT removed IS NULL FROM tasks WHERE number = c.task);
 
 -- name: claimed_by
 -- Those of these claims that exist, by task and token.
@@ -498,7 +551,7 @@ SELECT 1 FROM tasks WHERE removed IS NOT NULL AND name = ANY(%s) LIMIT 1;
 -- Problems, and what people write about them
 
 -- name: open_problems
-SELECT p.task, p.cause, p.opened, p.state, p.worst
+SELECT p.task, p.cause, p.opened, p.state, p.worst, p.hold, coalesce(p.held_since, 0)
 FROM problems p JOIN tasks t ON t.number = p.task
 WHERE p.closed IS NULL AND t.removed IS NULL AND :filter ORDER BY p.task, p.cause;
 
@@ -507,6 +560,8 @@ SELECT p.id, p.task, t.name, p.cause, p.opened, p.since,
     CASE WHEN coalesce(p.closed, t.removed) IS NULL THEN p.state ELSE p.worst END, p.worst,
     coalesce(p.closed, t.removed), CASE WHEN p.closed IS NULL AND t.removed IS NOT NULL THEN 'removed' ELSE p.reason END,
     r.flapping, r.output, t.owner, t.labels,
+    CASE WHEN coalesce(p.closed, t.removed) IS NULL THEN p.hold ELSE '' END,
+    CASE WHEN coalesce(p.closed, t.removed) IS NULL THEN p.held_since END,
     p.ack_at, p.ack_who, p.ack_comment, p.ack_until, p.ack_sticky, p.ack_severity, p.ack_worst
 FROM problems p JOIN tasks t ON t.number = p.task
     LEFT JOIN progress r ON r.task = p.task AND coalesce(p.closed, t.removed) IS NULL
@@ -527,14 +582,14 @@ SELECT pg_advisory_xact_lock(hashtextextended('evenbeat problems', 0));
 UPDATE problems p
 SET ack_at = %(at)s, ack_who = %(who)s, ack_comment = %(comment)s, ack_until = %(until)s, ack_sticky = %(sticky)s,
     ack_severity = CASE severity WHEN 0 THEN worst_severity ELSE severity END,
-    ack_worst = CASE severity WHEN 0 THEN worst_severity ELSE severity END
+    ack_worst = CASE severity WHEN 0 THEN worst_severity ELSE severity END, changed_by = DEFAULT
 WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND (SELECT removed IS NULL FROM tasks WHERE number = p.task)
 RETURNING p.id;
 
 -- name: unacknowledge_problems
 UPDATE problems p
 SET ack_at = NULL, ack_who = NULL, ack_comment = NULL, ack_until = NULL, ack_sticky = NULL, ack_severity = NULL,
-    ack_worst = NULL
+    ack_worst = NULL, changed_by = DEFAULT
 WHERE p.id = ANY(%(ids)s) AND p.closed IS NULL AND p.ack_at IS NOT NULL
     AND (SELECT removed IS NULL FROM tasks WHERE number = p.task)
 RETURNING p.id;
@@ -548,6 +603,127 @@ INSERT INTO problem_notes (problem, at, who, action, text)
 SELECT problem, %(now)s::bigint, %(who)s::text, %(action)s::text, %(text)s::text
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS n (problem, row) ORDER BY row;
 
+-- name: problem_ids
+-- The id of each key that a problem has, by the place of the key. OFFSET 0: the planner must look up each key.
+SELECT k.place, known.id
+FROM unnest(%s::bigint[], %s::text[], %s::bigint[]) WITH ORDINALITY AS k (task, cause, opened, place)
+CROSS JOIN LATERAL (
+    SELECT p.id FROM problems p WHERE p.task = k.task AND p.cause = k.cause AND p.opened = k.opened OFFSET 0
+) AS known;
+
+-- name: problem_revision
+-- Every transaction before the first has ended; every change of tasks up to the second is visible.
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, stamp FROM marks;
+
+
+-- Alerts, and the messages in which they are sent
+
+-- name: lock_contacts
+-- Nodes that record alerts of the same contact wait for each other: each sees what the other has recorded.
+SELECT pg_advisory_xact_lock(hashtextextended('evenbeat alerts of ' || c.contact, 0)) FROM unnest(%s::text[]) c (contact);
+
+-- name: known_alerts
+SELECT problem, channel, version, message FROM alerts WHERE problem = ANY(%s);
+
+-- name: known_messages
+SELECT id, state, is_complete FROM messages WHERE id = ANY(%s) ORDER BY id FOR UPDATE;
+
+-- name: put_alerts
+INSERT INTO alerts (
+    problem, channel, contact, version, sent, is_known, last_sent, waiting, is_reminder, leaves_at, counts_from, held, told_ack,
+    message, is_over
+)
+SELECT * FROM unnest(
+    %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::smallint[], %s::boolean[], %s::bigint[], %s::text[],
+    %s::boolean[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::boolean[]
+)
+ON CONFLICT (problem, channel) DO UPDATE
+SET contact = excluded.contact, version = excluded.version, sent = excluded.sent, is_known = excluded.is_known, last_sent = excluded.last_sent,
+    waiting = excluded.waiting, is_reminder = excluded.is_reminder, leaves_at = excluded.leaves_at,
+    counts_from = excluded.counts_from, held = excluded.held, told_ack = excluded.told_ack, message = excluded.message,
+    is_over = excluded.is_over;
+
+-- name: add_decisions
+INSERT INTO alert_decisions (at, problem, channel, contact, decision, reason, message, item)
+SELECT at, problem, channel, contact, decision, reason, message, item
+FROM unnest(
+    %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[]
+) WITH ORDINALITY AS d (at, problem, channel, contact, decision, reason, message, item, row) ORDER BY row;
+
+-- name: add_messages
+INSERT INTO messages (
+    id, channel, contact, created, items, state, attempts, next_attempt, started_attempt, possible_repetition, ended,
+    error, detail, is_complete
+)
+SELECT * FROM unnest(
+    %s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::integer[], %s::text[], %s::integer[], %s::bigint[],
+    %s::bigint[], %s::boolean[], %s::bigint[], %s::text[], %s::text[], %s::boolean[]
+);
+
+-- name: add_documents
+INSERT INTO message_documents (message, part, document)
+SELECT n.message, (SELECT count(*) FROM message_documents d WHERE d.message = n.message), n.document
+FROM unnest(%s::bigint[], %s::bytea[]) AS n (message, document);
+
+-- name: continue_messages
+UPDATE messages m SET items = m.items + p.items, is_complete = p.is_last
+FROM unnest(%s::bigint[], %s::integer[], %s::boolean[]) AS p (id, items, is_last) WHERE m.id = p.id;
+
+-- name: try_messages
+UPDATE messages m
+SET attempts = a.attempts, next_attempt = a.next_attempt, started_attempt = a.started_attempt, error = a.error,
+    detail = a.detail, possible_repetition = a.possible_repetition
+FROM unnest(%s::bigint[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::boolean[])
+    AS a (id, attempts, next_attempt, started_attempt, error, detail, possible_repetition)
+WHERE m.id = a.id;
+
+-- name: end_messages
+UPDATE messages m
+SET ended = e.ended, state = e.state, error = e.error, detail = e.detail, next_attempt = NULL, started_attempt = NULL
+FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[]) AS e (id, ended, state, error, detail)
+WHERE m.id = e.id;
+
+-- name: reserve_messages
+UPDATE last_message SET number = number + %(count)s RETURNING number - %(count)s + 1;
+
+-- name: set_last_message
+UPDATE last_message SET number = %s;
+
+-- name: alert_problems
+-- One row for each alert, and one for a problem without any.
+SELECT p.id, p.task, t.name, p.cause, p.opened, p.since,
+    CASE WHEN coalesce(p.closed, t.removed) IS NULL THEN p.state ELSE p.worst END,
+    CASE WHEN coalesce(p.closed, t.removed) IS NULL AND p.severity > 0 THEN p.severity ELSE p.worst_severity END,
+    coalesce(p.closed, t.removed), CASE WHEN p.closed IS NULL AND t.removed IS NOT NULL THEN 'removed' ELSE p.reason END,
+    r.flapping,
+    CASE WHEN coalesce(p.closed, t.removed) IS NULL THEN p.hold ELSE '' END,
+    CASE WHEN coalesce(p.closed, t.removed) IS NULL THEN p.held_since END,
+    p.ack_at, p.ack_who, p.ack_comment, p.ack_until, p.ack_sticky, p.ack_severity, p.ack_worst,
+    a.problem, a.channel, a.contact, a.version, a.sent, a.is_known, a.last_sent, a.waiting, a.is_reminder, a.leaves_at,
+    a.counts_from, a.held, a.told_ack, a.message, a.is_over
+FROM problems p JOIN tasks t ON t.number = p.task
+    LEFT JOIN progress r ON r.task = p.task AND coalesce(p.closed, t.removed) IS NULL
+    LEFT JOIN alerts a ON a.problem = p.id
+WHERE :filter ORDER BY p.id, a.channel;
+
+-- name: alerts
+SELECT problem, channel, contact, version, sent, is_known, last_sent, waiting, is_reminder, leaves_at, counts_from, held,
+    told_ack, message, is_over
+FROM alerts WHERE problem = ANY(%s) ORDER BY channel;
+
+-- name: alert_decisions
+SELECT d.id, t.name, d.at, d.problem, d.channel, d.contact, d.decision, d.reason, d.message, d.item
+FROM alert_decisions d JOIN problems p ON p.id = d.problem JOIN tasks t ON t.number = p.task
+WHERE :filter ORDER BY d.at DESC, d.id DESC LIMIT %s;
+
+-- name: messages
+SELECT id, channel, contact, created, items, state, attempts, next_attempt, started_attempt, possible_repetition, ended,
+    error, detail, is_complete
+FROM messages WHERE :filter ORDER BY id DESC LIMIT %s;
+
+-- name: message_document
+SELECT document FROM message_documents WHERE message = ANY(%s) ORDER BY message, part;
+
 
 -- What a node reads
 
@@ -559,7 +735,7 @@ SELECT p.task, coalesce(c.accounted, p.accounted), coalesce(c.extra, p.extra),
     p.state, p.hard, p.attempt, p.changes, p.flapping, p.result_at,
     c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), coalesce(c.token, 0),
     coalesce(c.untaken, false), coalesce(a.pause_from, -4611686018427387904),
-    coalesce(a.pause_until, -4611686018427387904)
+    coalesce(a.pause_until, -4611686018427387904), coalesce(c.stop, '')
 FROM progress p LEFT JOIN claims c ON c.task = p.task LEFT JOIN pauses a ON a.task = p.task
 WHERE coalesce(c.accounted, p.accounted) IS NOT NULL AND :filter
     AND (c.task IS NOT NULL OR p.task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL))
@@ -569,8 +745,31 @@ ORDER BY p.task;
 SELECT d.task, d.until, d.definition, d.periods
 FROM past_definitions d JOIN tasks t ON t.number = d.task WHERE t.removed IS NULL AND :filter ORDER BY d.task, d.until;
 
+-- name: chain_parents
+SELECT t.name, t.number, e.succeeded, e.nominal, e.generation, e.at
+FROM tasks t LEFT JOIN chain_ends e ON e.task = t.number
+WHERE t.removed IS NULL AND t.name = ANY(%s) ORDER BY t.name;
+
+-- name: chain_uses
+SELECT task, used FROM chain_uses WHERE task = ANY(%s);
+
+-- name: add_output
+-- Should a clock that was set back make two runs look alike, the first one keeps its output.
+INSERT INTO outputs (task, claimed, data) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING;
+
+-- name: whole_output
+SELECT data FROM outputs WHERE task = %s AND claimed = %s;
+
 -- name: cursors
 SELECT task, cursor FROM progress WHERE cursor IS NOT NULL AND task = ANY(%s);
+
+-- name: keep_returned
+INSERT INTO returned (task, claimed, ended, value)
+SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::text[])
+ON CONFLICT (task, claimed) DO UPDATE SET ended = excluded.ended, value = excluded.value;
+
+-- name: returned
+SELECT value FROM returned WHERE task = %s AND claimed = %s;
 
 -- name: running
 SELECT t.name, t.is_check, c.nominal, c.generation, c.kind, c.at, c.started,
@@ -672,6 +871,13 @@ DELETE FROM notable_runs
 WHERE claimed <= (SELECT max(claimed) FROM (SELECT claimed FROM notable_runs ORDER BY claimed LIMIT %(part)s) AS oldest)
     AND ended < %(cutoff)s;
 
+-- name: prune_outputs
+-- Of the oldest ones, those whose runs are gone.
+DELETE FROM outputs o
+WHERE claimed <= (SELECT max(claimed) FROM (SELECT claimed FROM outputs ORDER BY claimed LIMIT %(part)s) AS oldest)
+    AND NOT EXISTS (SELECT FROM plain_runs r WHERE r.task = o.task AND r.claimed = o.claimed)
+    AND NOT EXISTS (SELECT FROM notable_runs r WHERE r.task = o.task AND r.claimed = o.claimed);
+
 -- name: prune_skips
 DELETE FROM skips WHERE (task, id) IN (SELECT task, id FROM skips WHERE at < %(cutoff)s ORDER BY at LIMIT %(part)s);
 
@@ -680,18 +886,41 @@ DELETE FROM changes WHERE at < %(cutoff)s AND id IN (SELECT id FROM changes ORDE
     AND (at < %(audit_cutoff)s OR id <= (SELECT max(id) FROM changes) - %(audit_rows)s);
 
 -- name: prune_problems
--- With their notes, as of removed tasks.
+-- With their notes, alerts and decisions, as of removed tasks; not while there is something to be sent.
 DELETE FROM problems WHERE id IN (
-    SELECT id FROM problems WHERE closed < %(cutoff)s
+    SELECT p.id FROM problems p WHERE p.closed < %(cutoff)s
+        AND NOT EXISTS (SELECT FROM alerts a WHERE a.problem = p.id AND NOT a.is_over)
     UNION ALL
     SELECT p.id FROM tasks t JOIN problems p ON p.task = t.number WHERE t.removed < %(cutoff)s AND p.closed IS NULL
+        AND NOT EXISTS (SELECT FROM alerts a WHERE a.problem = p.id AND NOT a.is_over)
     LIMIT %(part)s
 );
 
+-- name: prune_decisions
+DELETE FROM alert_decisions WHERE id IN (
+    SELECT id FROM alert_decisions WHERE at < %(cutoff)s ORDER BY at, id LIMIT %(part)s
+);
+
+-- name: prune_returned
+DELETE FROM returned WHERE (task, claimed) IN (
+    SELECT task, claimed FROM returned WHERE ended < %(cutoff)s ORDER BY ended LIMIT %(part)s
+);
+
+-- name: prune_messages
+DELETE FROM messages WHERE id IN (SELECT id FROM messages WHERE ended < %(cutoff)s ORDER BY ended LIMIT %(part)s);
+
+-- name: prune_documents
+DELETE FROM message_documents WHERE message IN (
+    SELECT d.message FROM message_documents d JOIN messages m ON m.id = d.message
+    WHERE m.ended < %(documents_cutoff)s LIMIT %(part)s
+);
+
 -- name: forgotten
--- Tasks that were removed so long ago that they have no history left.
+-- Tasks that were removed so long ago that they have no history left, and nothing to be sent.
 SELECT number FROM tasks JOIN progress ON task = number
-WHERE removed < %(cutoff)s AND coalesce(ended, removed) < %(cutoff)s ORDER BY removed LIMIT %(part)s;
+WHERE removed < %(cutoff)s AND coalesce(ended, removed) < %(cutoff)s AND NOT EXISTS (
+    SELECT FROM problems p JOIN alerts a ON a.problem = p.id WHERE p.task = tasks.number AND NOT a.is_over
+) ORDER BY removed LIMIT %(part)s;
 
 -- name: forget_claims
 DELETE FROM claims WHERE task = ANY(%s);
@@ -701,6 +930,12 @@ DELETE FROM pauses WHERE task = ANY(%s);
 
 -- name: forget_definitions
 DELETE FROM past_definitions WHERE task = ANY(%s);
+
+-- name: forget_chain_ends
+DELETE FROM chain_ends WHERE task = ANY(%s);
+
+-- name: forget_chain_uses
+DELETE FROM chain_uses WHERE task = ANY(%s);
 
 -- name: forget_problems
 DELETE FROM problems WHERE task = ANY(%s);

@@ -98,6 +98,25 @@ WHERE t.removed IS NULL AND :filter AND t.name > ? ORDER BY t.name LIMIT ?;
 -- name: count
 SELECT count(*) FROM tasks t WHERE t.removed IS NULL AND :filter;
 
+-- name: dependents
+-- Reads only the tasks that depend on something: the index has no others.
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM tasks t INDEXED BY tasks_with_parents
+WHERE t.removed IS NULL AND instr(t.definition, '"depends') AND EXISTS (
+    WITH wanted (name) AS (SELECT value FROM json_each(?1))
+    SELECT 1 FROM json_each(t.definition, '$.depends') WHERE value IN wanted
+    UNION ALL SELECT 1 FROM json_each(t.definition, '$.depends_any') WHERE value IN wanted
+) ORDER BY t.name;
+
+-- name: followers
+SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
+FROM tasks t INDEXED BY tasks_after_others
+WHERE t.removed IS NULL AND instr(t.definition, '"after') AND EXISTS (
+    WITH wanted (name) AS (SELECT value FROM json_each(?1))
+    SELECT 1 FROM json_each(t.definition, '$.schedule.after') WHERE value IN wanted
+    UNION ALL SELECT 1 FROM json_each(t.definition, '$.schedule.after_failure') WHERE value IN wanted
+) ORDER BY t.name;
+
 
 -- Periods, settings, audit
 
@@ -197,6 +216,13 @@ DELETE FROM pauses WHERE task IN (SELECT value FROM json_each(?));
 INSERT INTO pauses (task, pause_from, pause_until) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET pause_from = excluded.pause_from, pause_until = excluded.pause_until;
 
+-- name: keep_chain_end
+INSERT INTO chain_ends (task, succeeded, nominal, generation, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET nominal = excluded.nominal, generation = excluded.generation, at = excluded.at;
+
+-- name: keep_chain_use
+INSERT INTO chain_uses (task, used) VALUES (?, ?) ON CONFLICT DO UPDATE SET used = excluded.used;
+
 -- name: settle_definitions
 DELETE FROM past_definitions WHERE task = ? AND until <= ?;
 
@@ -222,6 +248,9 @@ WHERE removed IS NOT NULL AND number IN (SELECT value FROM json_each(?));
 UPDATE claims SET started = s.started
 FROM (WITH s (task, started) AS (VALUES :rows) SELECT * FROM s) AS s
 WHERE claims.task = s.task;
+
+-- name: stop_runs
+UPDATE claims SET stop = ? WHERE task = ?;
 
 -- name: finish_plain
 -- Adds to the history. With CROSS JOIN, SQLite keeps the order of the tables.
@@ -319,7 +348,7 @@ SELECT p.task FROM progress p WHERE p.task IN (SELECT value FROM json_each(?)) A
 
 -- name: supersede_problems
 -- Closes other problems of the same task and cause ...
-UPDATE problems SET closed = c.at, reason = 'superseded'
+UPDATE problems SET closed = c.at, reason = 'superseded', hold = '', held_since = NULL
 FROM (
     WITH c (task, cause, opened, at, state, severity, is_open, reason) AS (VALUES :rows) SELECT * FROM c
 ) AS c
@@ -333,7 +362,8 @@ SET worst = iif(c.severity > worst_severity, c.state, worst), worst_severity = m
     closed = iif(c.is_open, NULL, c.at), reason = iif(c.is_open, '', c.reason),
     since = iif(c.is_open AND c.state <> problems.state, c.at, since),
     state = iif(c.is_open, c.state, problems.state), severity = iif(c.is_open, c.severity, problems.severity),
-    ack_worst = iif(c.is_open, max(ack_worst, c.severity), ack_worst)
+    ack_worst = iif(c.is_open, max(ack_worst, c.severity), ack_worst),
+    hold = iif(c.is_open, hold, ''), held_since = iif(c.is_open, held_since, NULL)
 FROM (
     WITH c (task, cause, opened, at, state, severity, is_open, reason) AS (VALUES :rows) SELECT * FROM c
 ) AS c
@@ -349,11 +379,19 @@ FROM c WHERE task <> 0 AND NOT EXISTS (
     SELECT 1 FROM problems p WHERE p.task = c.task AND p.cause = c.cause AND p.opened = c.opened
 );
 
+-- name: hold_problems
+UPDATE problems SET hold = c.hold, held_since = iif(c.hold = '', NULL, c.at)
+FROM (
+    WITH c (task, cause, opened, hold, at) AS (VALUES :rows) SELECT * FROM c
+) AS c
+WHERE problems.task = c.task AND problems.cause = c.cause AND problems.opened = c.opened AND problems.closed IS NULL
+    AND problems.hold <> c.hold;
+
 
 -- Problems, and what people write about them
 
 -- name: open_problems
-SELECT p.task, p.cause, p.opened, p.state, p.worst
+SELECT p.task, p.cause, p.opened, p.state, p.worst, p.hold, coalesce(p.held_since, 0)
 FROM problems p JOIN tasks t ON t.number = p.task
 WHERE p.closed IS NULL AND t.removed IS NULL ORDER BY p.task, p.cause;
 
@@ -361,6 +399,8 @@ WHERE p.closed IS NULL AND t.removed IS NULL ORDER BY p.task, p.cause;
 SELECT p.id, p.task, t.name, p.cause, p.opened, p.since, iif(coalesce(p.closed, t.removed) IS NULL, p.state, p.worst),
     p.worst, coalesce(p.closed, t.removed), iif(p.closed IS NULL AND t.removed IS NOT NULL, 'removed', p.reason),
     r.flapping, r.output, t.owner, t.definition -> '$.labels',
+    iif(coalesce(p.closed, t.removed) IS NULL, p.hold, ''),
+    iif(coalesce(p.closed, t.removed) IS NULL, p.held_since, NULL),
     p.ack_at, p.ack_who, p.ack_comment, p.ack_until, p.ack_sticky, p.ack_severity, p.ack_worst
 FROM :problems CROSS JOIN tasks t ON t.number = p.task
     LEFT JOIN progress r ON r.task = iif(coalesce(p.closed, t.removed) IS NULL, p.task, 0)
@@ -400,15 +440,114 @@ SELECT id FROM problems WHERE id IN (SELECT value FROM json_each(?));
 -- name: note_problems
 INSERT INTO problem_notes (problem, at, who, action, text) VALUES (?, ?, ?, ?, ?);
 
+-- name: problem_ids
+SELECT k.key, p.id FROM json_each(?) k CROSS JOIN problems p INDEXED BY problems_by_task
+    ON p.task = k.value ->> 0 AND p.cause = k.value ->> 1 AND p.opened = k.value ->> 2;
+
+
+-- Alerts, and the messages in which they are sent
+
+-- name: known_alerts
+SELECT problem, channel, version, message FROM alerts WHERE problem IN (SELECT value FROM json_each(?));
+
+-- name: known_messages
+SELECT id, state, is_complete FROM messages WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: put_alerts
+-- Rows of problem 0, which does not exist, are left out.
+INSERT INTO alerts (
+    problem, channel, contact, version, sent, is_known, last_sent, waiting, is_reminder, leaves_at, counts_from, held, told_ack,
+    message, is_over
+)
+WITH a (
+    problem, channel, contact, version, sent, is_known, last_sent, waiting, is_reminder, leaves_at, counts_from, held, told_ack,
+    message, is_over
+) AS (VALUES :rows)
+SELECT * FROM a WHERE problem <> 0
+ON CONFLICT (problem, channel) DO UPDATE
+SET contact = excluded.contact, version = excluded.version, sent = excluded.sent, is_known = excluded.is_known, last_sent = excluded.last_sent,
+    waiting = excluded.waiting, is_reminder = excluded.is_reminder, leaves_at = excluded.leaves_at,
+    counts_from = excluded.counts_from, held = excluded.held, told_ack = excluded.told_ack, message = excluded.message,
+    is_over = excluded.is_over;
+
+-- name: add_decisions
+INSERT INTO alert_decisions (at, problem, channel, contact, decision, reason, message, item)
+WITH d (at, problem, channel, contact, decision, reason, message, item) AS (VALUES :rows)
+SELECT * FROM d WHERE problem <> 0;
+
+-- name: add_message
+INSERT INTO messages (
+    id, channel, contact, created, items, state, attempts, next_attempt, started_attempt, possible_repetition, ended,
+    error, detail, is_complete
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_document
+INSERT INTO message_documents (message, part, document)
+SELECT ?1, count(*), ?2 FROM message_documents WHERE message = ?1;
+
+-- name: continue_message
+UPDATE messages SET items = items + ?2, is_complete = ?3 WHERE id = ?1;
+
+-- name: try_message
+UPDATE messages
+SET attempts = ?2, next_attempt = ?3, started_attempt = ?4, error = ?5, detail = ?6, possible_repetition = ?7
+WHERE id = ?1;
+
+-- name: end_message
+UPDATE messages SET ended = ?2, state = ?3, error = ?4, detail = ?5, next_attempt = NULL, started_attempt = NULL
+WHERE id = ?1;
+
+-- name: reserve_messages
+UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name = 'messages' RETURNING seq - ?1 + 1;
+
+-- name: alert_problems
+-- One row for each alert, and one for a problem without any.
+SELECT p.id, p.task, t.name, p.cause, p.opened, p.since,
+    iif(coalesce(p.closed, t.removed) IS NULL, p.state, p.worst),
+    iif(coalesce(p.closed, t.removed) IS NULL AND p.severity > 0, p.severity, p.worst_severity),
+    coalesce(p.closed, t.removed), iif(p.closed IS NULL AND t.removed IS NOT NULL, 'removed', p.reason), r.flapping,
+    iif(coalesce(p.closed, t.removed) IS NULL, p.hold, ''),
+    iif(coalesce(p.closed, t.removed) IS NULL, p.held_since, NULL),
+    p.ack_at, p.ack_who, p.ack_comment, p.ack_until, p.ack_sticky, p.ack_severity, p.ack_worst,
+    a.problem, a.channel, a.contact, a.version, a.sent, a.is_known, a.last_sent, a.waiting, a.is_reminder, a.leaves_at,
+    a.counts_from, a.held, a.told_ack, a.message, a.is_over
+FROM problems p CROSS JOIN tasks t ON t.number = p.task
+    LEFT JOIN progress r ON r.task = iif(coalesce(p.closed, t.removed) IS NULL, p.task, 0)
+    LEFT JOIN alerts a ON a.problem = p.id
+WHERE :filter ORDER BY p.id, a.channel;
+
+-- name: alerts
+SELECT problem, channel, contact, version, sent, is_known, last_sent, waiting, is_reminder, leaves_at, counts_from, held,
+    told_ack, message, is_over
+FROM alerts WHERE problem IN (SELECT value FROM json_each(?)) ORDER BY channel;
+
+-- name: alert_decisions
+SELECT d.id, t.name, d.at, d.problem, d.channel, d.contact, d.decision, d.reason, d.message, d.item
+FROM :decisions CROSS JOIN problems p ON p.id = d.problem CROSS JOIN tasks t ON t.number = p.task
+WHERE :filter ORDER BY d.at DESC, d.id DESC LIMIT ?;
+
+-- name: messages
+SELECT id, channel, contact, created, items, state, attempts, next_attempt, started_attempt, possible_repetition, ended,
+    error, detail, is_complete
+FROM :messages WHERE :filter ORDER BY id DESC LIMIT ?;
+
+-- name: message_document
+SELECT document FROM message_documents WHERE message IN (SELECT value FROM json_each(?)) ORDER BY message, part;
+
 
 -- What a node reads
+
+-- name: add_output
+-- Should a clock that was set back make two runs look alike, the first one keeps its output.
+INSERT INTO outputs (task, claimed, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: progress
 -- A removed task is included as long as its run has not ended.
 SELECT p.task, coalesce(c.accounted, p.accounted), coalesce(c.extra, p.extra),
     coalesce(c.extra_kind, p.extra_kind), iif(c.kind = 0 AND c.started IS NOT NULL, c.started, p.last_start),
     p.state, p.hard, p.attempt, p.changes, p.flapping, p.result_at,
-    c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), 0, 0, a.pause_from, a.pause_until
+    c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), 0, 0, a.pause_from, a.pause_until,
+    coalesce(c.stop, '')
 FROM progress p LEFT JOIN claims c ON c.task = p.task LEFT JOIN pauses a ON a.task = p.task
 WHERE coalesce(c.accounted, p.accounted) IS NOT NULL
     AND (c.task IS NOT NULL OR p.task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL)) ORDER BY p.task;
@@ -419,6 +558,23 @@ FROM past_definitions d JOIN tasks t ON t.number = d.task WHERE t.removed IS NUL
 
 -- name: cursors
 SELECT task, cursor FROM progress WHERE cursor IS NOT NULL AND task IN (SELECT value FROM json_each(?));
+
+-- name: keep_returned
+INSERT OR REPLACE INTO returned (task, claimed, ended, value) VALUES (?, ?, ?, ?);
+
+-- name: returned
+SELECT value FROM returned WHERE task = ? AND claimed = ?;
+
+-- name: chain_parents
+SELECT t.name, t.number, e.succeeded, e.nominal, e.generation, e.at
+FROM tasks t LEFT JOIN chain_ends e ON e.task = t.number
+WHERE t.removed IS NULL AND t.name IN (SELECT value FROM json_each(?)) ORDER BY t.name;
+
+-- name: chain_uses
+SELECT task, used FROM chain_uses WHERE task IN (SELECT value FROM json_each(?));
+
+-- name: whole_output
+SELECT data FROM outputs WHERE task = ? AND claimed = ?;
 
 -- name: running
 SELECT t.name, t.definition ->> 'check', c.nominal, c.generation, c.kind, c.at, c.started,
@@ -498,6 +654,12 @@ WITH oldest (id, ended) AS (SELECT id, ended FROM notable_runs ORDER BY id LIMIT
 DELETE FROM notable_runs WHERE id IN (SELECT id FROM oldest)
     AND id < coalesce((SELECT min(id) FROM oldest WHERE ended >= :cutoff), 9223372036854775807);
 
+-- name: prune_outputs
+-- Of the oldest ones, those whose runs are gone.
+DELETE FROM outputs WHERE id IN (SELECT id FROM outputs ORDER BY id LIMIT :part)
+    AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
+    AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task);
+
 -- name: prune_skips
 DELETE FROM skips WHERE id IN (SELECT id FROM skips WHERE at < :cutoff ORDER BY at LIMIT :part);
 
@@ -506,18 +668,41 @@ DELETE FROM changes WHERE id IN (SELECT id FROM changes ORDER BY id LIMIT :part)
     AND (at < :audit_cutoff OR id <= (SELECT max(id) FROM changes) - :audit_rows);
 
 -- name: prune_problems
--- With their notes, as of removed tasks.
+-- With their notes, alerts and decisions, as of removed tasks; not while there is something to be sent.
 DELETE FROM problems WHERE id IN (
-    SELECT id FROM problems WHERE closed < :cutoff
+    SELECT p.id FROM problems p WHERE p.closed < :cutoff
+        AND NOT EXISTS (SELECT 1 FROM alerts a WHERE a.problem = p.id AND NOT a.is_over)
     UNION ALL
     SELECT p.id FROM tasks t JOIN problems p ON p.task = t.number WHERE t.removed < :cutoff AND p.closed IS NULL
+        AND NOT EXISTS (SELECT 1 FROM alerts a WHERE a.problem = p.id AND NOT a.is_over)
     LIMIT :part
 );
 
+-- name: prune_decisions
+DELETE FROM alert_decisions WHERE id IN (
+    SELECT id FROM alert_decisions INDEXED BY alert_decisions_by_time WHERE at < :cutoff LIMIT :part
+);
+
+-- name: prune_returned
+DELETE FROM returned WHERE (task, claimed) IN (
+    SELECT task, claimed FROM returned INDEXED BY returned_by_time WHERE ended < :cutoff LIMIT :part
+);
+
+-- name: prune_messages
+DELETE FROM messages WHERE id IN (SELECT id FROM messages WHERE ended < :cutoff LIMIT :part);
+
+-- name: prune_documents
+DELETE FROM message_documents WHERE message IN (
+    SELECT d.message FROM message_documents d CROSS JOIN messages m ON m.id = d.message
+    WHERE m.ended < :documents_cutoff LIMIT :part
+);
+
 -- name: forgotten
--- Tasks that were removed so long ago that they have no history left.
+-- Tasks that were removed so long ago that they have no history left, and nothing to be sent.
 SELECT number FROM tasks JOIN progress ON task = number
-WHERE removed < :cutoff AND coalesce(ended, removed) < :cutoff ORDER BY removed LIMIT :part;
+WHERE removed < :cutoff AND coalesce(ended, removed) < :cutoff AND NOT EXISTS (
+    SELECT 1 FROM problems p JOIN alerts a ON a.problem = p.id WHERE p.task = tasks.number AND NOT a.is_over
+) ORDER BY removed LIMIT :part;
 
 -- name: forget_claim
 DELETE FROM claims WHERE task = ?;
@@ -527,6 +712,12 @@ DELETE FROM pauses WHERE task = ?;
 
 -- name: forget_definitions
 DELETE FROM past_definitions WHERE task = ?;
+
+-- name: forget_chain_ends
+DELETE FROM chain_ends WHERE task = ?;
+
+-- name: forget_chain_use
+DELETE FROM chain_uses WHERE task = ?;
 
 -- name: forget_problems
 DELETE FROM problems WHERE task = ?;

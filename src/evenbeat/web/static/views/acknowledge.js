@@ -15,6 +15,7 @@ const ENDS = [
   [7 * 24 * HOUR, "in 1 week"],
 ];
 const LONGEST = 4_096;
+const CAUSES = { failed: "failing", stale: "result missing", long: "runs long" };
 
 /** "1 problem", "2,000 problems". */
 export function problemsWords(number) {
@@ -22,9 +23,11 @@ export function problemsWords(number) {
 }
 
 /** Sign and words of how a problem is. */
-export function problemBadge({ state, cause, flapping }) {
-  const node = badge(state, cause === "failed" ? "failing" : state.toUpperCase());
+export function problemBadge({ state, cause, flapping, unreachable, downtime }) {
+  const node = badge(state, CAUSES[cause] ?? state.toUpperCase());
   if (flapping) node.append(h("span", { class: "remark" }, "flapping"));
+  if (unreachable) node.append(h("span", { class: "remark" }, "unreachable"));
+  if (downtime) node.append(h("span", { class: "remark" }, "in downtime"));
   return node;
 }
 

@@ -1,12 +1,12 @@
 // The editor: a task as a form, with what it would mean beside it - times, words, warnings, the load.
 
 import { can, get, ifVersion, post, put, taskPath } from "../api.js";
-import { round, timeChart } from "../charts.js";
+import { isMany, round, timeChart } from "../charts.js";
 import { clockWords, now, wholeWords } from "../clock.js";
 import { fill, h } from "../dom.js";
 import { debounced } from "../refresh.js";
 import { attempt, button, countdown, empty, failure, panel, taskHref, toast, zoneNote } from "../ui.js";
-import { FIELDS, others, read as readForm, write as writeForm } from "./editor_fields.js";
+import { FIELDS, GROUPS, hasEffect, others, read as readForm, stateOf, write as writeForm } from "./editor_fields.js";
 
 const PATIENCE = 250;
 
@@ -25,6 +25,9 @@ export function mount(root, { name, query }) {
   const save = h("button", { type: "submit", class: "primary" }, name === null ? "Create" : "Save");
   const form = h("form", { class: "editor-form", onsubmit: (event) => (event.preventDefault(), submit()) });
   const inputs = {};
+  const groups = {};
+  /** What a person has entered, or tried to create without: an empty new form is no list of errors. */
+  const touched = new Set();
   let before = null;
   let asked = 0;
 
@@ -43,7 +46,7 @@ export function mount(root, { name, query }) {
   );
   const chart = timeChart(curveBox, { height: 130, signal });
   build();
-  if (name === null) begin({ name: query.get("name") ?? "", check: false, every: "5m", command: ["noop"] });
+  if (name === null) begin({ name: query.get("name") ?? "", check: false, every: "5m", command: [] });
   else load();
   get("/v1/cluster", {}, { signal }).then(
     ({ pools }) => fill(knownPools, Object.keys(pools).map((pool) => h("option", { value: pool }))), () => {});
@@ -52,19 +55,27 @@ export function mount(root, { name, query }) {
 
   function build() {
     fill(form,
-      FIELDS.map((field) => {
-        const input = field.input(changed);
-        const note = h("p", { class: "field-error", id: `error-${field.key}`, hidden: true });
-        input.id = `field-${field.key}`;
-        input.setAttribute("aria-describedby", note.id);
-        inputs[field.key] = { field, input, note };
-        return h("div", { class: `field field-${field.kind ?? "line"}`, dataset: { key: field.key } },
-          h("label", { for: input.id }, field.label), input,
-          field.hint ? h("p", { class: "hint" }, field.hint) : null, note);
+      GROUPS.map(({ key, title }) => {
+        const fields = FIELDS.filter(({ group = "main" }) => group === key).map(fieldRow);
+        if (!title) return fields;
+        groups[key] = h("details", { class: "field-group" }, h("summary", null, title), fields);
+        return groups[key];
       }),
       kept,
       h("div", { class: "row form-buttons" }, can("admin") ? save : empty("Your token may not change tasks."),
         h("a", { class: "as-button", href: name === null ? "#/tasks" : taskHref(name) }, "Cancel")));
+  }
+
+  function fieldRow(field) {
+    const input = field.type.input(field);
+    const note = h("p", { class: "field-error", id: `error-${field.key}`, hidden: true });
+    input.id = `field-${field.key}`;
+    input.setAttribute("aria-describedby", note.id);
+    input.addEventListener("input", () => changed(field.key));
+    inputs[field.key] = { field, input, note };
+    return h("div", { class: "field", dataset: { key: field.key } },
+      h("label", { for: input.id }, field.label), input,
+      field.hint ? h("p", { class: "hint" }, field.hint) : null, note);
   }
 
   async function load() {
@@ -91,21 +102,23 @@ export function mount(root, { name, query }) {
 
   function begin(task) {
     writeForm(inputs, task);
+    for (const { key, isOpen } of GROUPS) {
+      // Every interval task has a phase: that was chosen, not set.
+      const isSet = FIELDS.some((field) => field.group === key && field.key !== "phase" && field.key in task);
+      if (groups[key]) groups[key].open = isOpen || isSet;
+    }
     show();
     check();
   }
 
-  /** Only the keys that belong to what was chosen. */
+  /** Only the keys that have an effect on what was chosen. */
   function show() {
-    const when = inputs.when.input.value;
-    const what = inputs.what.input.value;
-    for (const { field, input } of Object.values(inputs)) {
-      const fits = (!field.when || field.when.includes(when)) && (!field.what || field.what.includes(what));
-      input.closest(".field").hidden = !fits;
-    }
+    const state = stateOf(inputs);
+    for (const { field, input } of Object.values(inputs)) input.closest(".field").hidden = !hasEffect(field, state);
   }
 
-  function changed() {
+  function changed(key) {
+    touched.add(key);
     show();
     later();
   }
@@ -118,14 +131,17 @@ export function mount(root, { name, query }) {
     const more = others(task);
     kept.hidden = !more.length;
     kept.textContent = `Kept unchanged: ${more.join(", ")}.`;
+    const isEmpty = !task.passive && !task.command?.length && !task.function;
+    // The times are shown before it is said what runs then.
+    const whole = isEmpty ? { ...task, command: ["noop"], shell: undefined } : task;
     try {
-      const found = await post("/v1/validate", task, { signal });
+      const found = await post("/v1/validate", whole, { signal });
       if (mine !== asked) return;
       showErrors(found.errors);
-      showMeaning(found);
-      save.disabled = !found.valid;
+      showMeaning(found, isEmpty);
+      save.disabled = !found.valid || isEmpty;
       curveBox.hidden = !found.valid || !task.name;
-      if (!curveBox.hidden) await forecast(task, mine);
+      if (!curveBox.hidden) await forecast(whole, mine);
       else fill(effect, empty(found.valid ? "The name decides the phase: enter one." : "Nothing to show yet."));
     } catch (problem) {
       if (!signal.aborted && mine === asked) fill(preview, failure(problem, check));
@@ -145,21 +161,27 @@ export function mount(root, { name, query }) {
         homeless.push(error);
         continue;
       }
+      if (before === null && !touched.has(home.field.key)) {
+        homeless.push({ ...error, isEarly: true });
+        continue;
+      }
+      home.input.closest("details")?.setAttribute("open", "");
       home.input.setAttribute("aria-invalid", "true");
       home.note.hidden = false;
       home.note.textContent = error.column ? `${error.detail} (at character ${error.column})` : error.detail;
     }
-    fill(preview, homeless.map((error) => h("p", { class: "bad-text" },
+    fill(preview, homeless.map((error) => h("p", { class: error.isEarly ? "muted" : "bad-text" },
       error.pointer ? `${error.pointer.slice(1)}: ${error.detail}` : error.detail)));
   }
 
-  function showMeaning(found) {
+  function showMeaning(found, isEmpty) {
     if (!found.valid) {
       if (!preview.children.length) fill(preview, empty("Not a task yet."));
       return;
     }
     fill(
       preview,
+      isEmpty ? h("p", { class: "muted" }, "Enter what runs.") : null,
       h("p", { class: "answer" }, found.text),
       found.resolved ? h("p", { class: "muted" }, "as ", h("code", null, found.resolved)) : null,
       h("ol", { class: "times" }, found.next.map((iso) => h("li", { title: wholeWords(iso, found.zone) },
@@ -182,7 +204,7 @@ export function mount(root, { name, query }) {
     if (mine !== asked) return;
     const line = (word, even) => h("tr", null, h("th", { scope: "row" }, word),
       [even.peak, even.mean].map((value) => h("td", { class: "numeric" }, round(value))),
-      h("td", { class: "numeric" }, even.mean ? even.peak_to_mean.toFixed(2) : "–"));
+      h("td", { class: "numeric" }, isMany(even.mean) ? even.peak_to_mean.toFixed(2) : "–"));
     fill(effect, h("table", { class: "table" },
       h("thead", null, h("tr", null, ["", "Peak per second", "Mean", "Peak / mean"].map((word, i) =>
         h("th", { scope: "col", class: i ? "numeric" : null }, word)))),
@@ -211,6 +233,7 @@ export function mount(root, { name, query }) {
       if (problem.status === 412) {
         await attempt(conflict);
       } else {
+        for (const key of Object.keys(inputs)) touched.add(key);
         showErrors(problem.errors);
         toast(problem.message, "bad");
       }

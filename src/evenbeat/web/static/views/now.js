@@ -1,7 +1,7 @@
 // Now: how everything is at a glance - problems, states, slots, lateness, load, what runs, what happened.
 
 import { get } from "../api.js";
-import { bar, setBar, timeChart } from "../charts.js";
+import { bar, isMany, setBar, timeChart } from "../charts.js";
 import { clockWords, lastedWords, now, spanWords, sync, tick } from "../clock.js";
 import { fill, h, say } from "../dom.js";
 import * as live from "../live.js";
@@ -157,8 +157,7 @@ function load(signal) {
         { name: "planned", look: "planned", kind: "line", from, values: perSecond(data.planned) },
       ],
     });
-    const ratio = data.peak_to_mean ? `peak/mean ${data.peak_to_mean.toFixed(2)}` : "";
-    say(aside, ratio);
+    say(aside, isMany(data.mean / data.step) ? `peak/mean ${data.peak_to_mean.toFixed(2)}` : "");
   }
 
   async function read() {

@@ -1,13 +1,14 @@
 // The lists of Now: what runs, what happened.
 
-import { get } from "../api.js";
+import { can, get } from "../api.js";
 import { bar, setBar } from "../charts.js";
 import { agoWords, now, spanWords, tick } from "../clock.js";
 import { fill, h, keep, say } from "../dom.js";
 import * as live from "../live.js";
 import { refresher } from "../refresh.js";
-import { badge, countdown, empty, panel, sign, taskLink } from "../ui.js";
+import { badge, button, countdown, empty, panel, sign, taskLink } from "../ui.js";
 import { count, endingWords, kindWords, reasonWords, runLook, saidLine } from "../words.js";
+import { stopRun } from "./stop_run.js";
 
 const MOST_EVENTS = 60;
 const MOST_RUNNING = 30;
@@ -24,7 +25,7 @@ export function running(signal) {
     const asked = Date.now();
     const answer = await get("/v1/running", { limit: MOST_RUNNING }, { signal });
     shown = answer.running.map((run) => ({ ...run, readAt: (asked + Date.now()) / 2 }));
-    keep(list, shown, (run) => `${run.task}\n${run.started}`, createRunning);
+    keep(list, shown, (run) => `${run.task}\n${run.started}`, (run) => createRunning(run, stop));
     none.hidden = shown.length > 0;
     say(aside, answer.total ? count(answer.total) : "");
     move();
@@ -36,13 +37,17 @@ export function running(signal) {
     });
   }
 
+  async function stop(name) {
+    if (await stopRun(name, signal)) again();
+  }
+
   const again = refresher(read, { signal, least: 1_000, each: 2_000 });
   live.on("reset", again, signal);
   tick(move, signal);
   return panel("Running", { class: "running", aside }, list, none);
 }
 
-function createRunning(run) {
+function createRunning(run, stop) {
   return h(
     "li",
     null,
@@ -51,10 +56,12 @@ function createRunning(run) {
     h("span", { class: "muted" }, run.kind === "grid" ? "" : kindWords(run.kind)),
     bar(0, "accent"),
     h("span", { class: "elapsed" }),
+    can("operate") ? button("Stop", () => stop(run.task), { class: "quiet", "aria-label": `Stop ${run.task}` }) : null,
   );
 }
 
 function moveRunning(node, run) {
+  if (run.stopping) return say(node.querySelector(".elapsed"), "is being stopped");
   if (!run.started) return say(node.querySelector(".elapsed"), "not started yet");
   const elapsed = run.elapsed + (Date.now() - run.readAt) / 1_000;
   const share = run.timebox ? elapsed / run.timebox : 0;
@@ -96,7 +103,7 @@ function ofRun(run) {
   const look = runLook(run);
   const soft = run.state && run.state !== "ok" && !run.hard ? ` soft, attempt ${run.attempt}` : "";
   const what = run.state ? `${run.state.toUpperCase()}${soft}` : endingWords(run);
-  const text = saidLine(run.output, Boolean(run.state));
+  const text = saidLine(run.summary ?? run.output, Boolean(run.state));
   return { key: `${run.task} ${run.ended}`, iso: run.ended, look, what, task: run.task, text };
 }
 

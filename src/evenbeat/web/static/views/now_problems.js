@@ -7,10 +7,12 @@ import { refresher } from "../refresh.js";
 import { announce, attempt, button, confirm, empty, panel, taskLink } from "../ui.js";
 import { count, tasks as tasksWords } from "../words.js";
 import { acknowledge, acknowledgedBy, problemBadge, problemsWords, sinceWhen, withdraw } from "./acknowledge.js";
+import { setDowntime } from "./downtime.js";
 
 const PAGE = 100;
 const MOST = 1_000;
 const PATTERN = /[*?]/;
+const UNGROUPED = "";
 
 export function problems(signal) {
   const list = h("ul", { class: "rows" });
@@ -18,21 +20,25 @@ export function problems(signal) {
   const total = h("span", { class: "muted total" });
   const open = h("input", { type: "checkbox", onchange: () => { limit = PAGE; selection.clear(); again(); } });
   const filter = h("label", { class: "choice muted", hidden: true }, open, "not acknowledged");
+  const groups = h("select", { "aria-label": "Group by label", hidden: true, onchange: () => { by = groups.value; again(); } });
   const more = button("Show more", () => { limit = Math.min(MOST, limit + PAGE); again(); }, { hidden: true });
   const beyond = h("p", { class: "muted", hidden: true }, h("code", null, "evenbeat problems"), " lists all of them.");
   let shown = [];
   let all = 0;
   let limit = PAGE;
+  let by = UNGROUPED;
 
   // Reading
 
   async function read() {
     const query = { limit, acknowledged: open.checked ? "false" : null };
     const answer = await get("/v1/problems", query, { signal });
-    shown = answer.problems;
+    offerGroups(answer.problems);
+    shown = grouped(answer.problems, by);
     all = answer.total;
     selection.retain(shown);
-    keep(list, shown, (problem) => problem.id, () => h("li"), showRow);
+    keep(list, withHeadings(shown, by), (row) => row.id, () => h("li"), (node, row) =>
+      row.group === undefined ? showRow(node, row) : showHeading(node, row));
     none.hidden = shown.length > 0;
     say(none, open.checked ? "Somebody takes care of each open problem." : "Nothing to worry about.");
     filter.hidden = !shown.length && !open.checked;
@@ -43,6 +49,19 @@ export function problems(signal) {
   }
 
   const again = refresher(read, { signal, least: 1_500, each: 30_000 });
+
+  /** The labels that these problems have; the one that was chosen stays. */
+  function offerGroups(problems) {
+    const keys = [...new Set([...problems.flatMap(({ labels }) => Object.keys(labels)), ...(by ? [by] : [])])].sort();
+    groups.hidden = !keys.length;
+    const options = [[UNGROUPED, "newest first"], ...keys.map((key) => [key, `by ${key}`])];
+    fill(groups, ...options.map(([value, text]) => h("option", { value, selected: value === by }, text)));
+  }
+
+  function showHeading(node, { group, count: number }) {
+    node.className = "group";
+    fill(node, h("h3", null, h("bdi", null, group ?? `no ${by}`)), h("span", { class: "muted" }, problemsWords(number)));
+  }
 
   // A row
 
@@ -75,7 +94,9 @@ export function problems(signal) {
       acknowledged === null
         ? button("Acknowledge", () => done(acknowledge(only, 1, signal)), { class: "quiet", "data-do": "acknowledge" })
         : button("Withdraw", () => done(withdraw(only, 1, signal)), { class: "quiet", "data-do": "acknowledge" }),
-      button("Run now", () => runOne(task), { class: "quiet", "data-do": "run" }),
+      button("Downtime", () => done(setDowntime({ names: [task] }, `Downtime for ${task}`, signal)),
+        { class: "quiet", "data-do": "downtime" }),
+      problem.passive ? null : button("Run now", () => runOne(task), { class: "quiet", "data-do": "run" }),
     ];
   }
 
@@ -129,12 +150,17 @@ export function problems(signal) {
       selection.clear();
       again();
     };
-    const run = button("Run now", () => doing(() => runMany([...new Set(
-      shown.filter(({ id }) => selection.has(id)).map(({ task }) => task))])));
+    const chosenOnes = () => shown.filter(({ id }) => selection.has(id));
+    const names = () => [...new Set(chosenOnes().map(({ task }) => task))];
+    const runnable = () => [...new Set(chosenOnes().filter((one) => !one.passive).map(({ task }) => task))];
+    const run = button("Run now", () => doing(() => runMany(runnable())));
+    const downtime = button("Downtime", () => doing(() =>
+      setDowntime({ names: names() }, `Downtime for ${tasksWords(names().length)}`, signal)));
     const node = h("div", { class: "bulk", role: "toolbar", "aria-label": "Selected problems", hidden: true },
       said, everything, h("span", { class: "push" }),
       button("Acknowledge", () => doing(() => acknowledge(ids(), number(), signal)), { class: "primary" }),
       button("Withdraw", () => doing(() => withdraw(ids(), number(), signal))),
+      downtime,
       run,
       button("Clear", () => selection.clear(), { class: "quiet" }));
     function refresh() {
@@ -143,7 +169,8 @@ export function problems(signal) {
       say(said, selection.isEverything() ? `All ${problemsWords(many)}` : `${count(many)} selected`);
       everything.hidden = selection.isEverything() || open.checked || all <= many;
       say(everything, `Select all ${problemsWords(all)}`);
-      run.hidden = selection.isEverything();
+      downtime.hidden = selection.isEverything();
+      run.hidden = selection.isEverything() || !runnable().length;
     }
     return { node, refresh };
   }
@@ -165,8 +192,31 @@ export function problems(signal) {
   }, signal);
   live.on("task", again, signal);
   live.on("reset", again, signal);
-  const aside = h("span", { class: "row" }, filter, box, total);
+  const aside = h("span", { class: "row" }, groups, filter, box, total);
   return panel("Problems", { class: "problems", aside }, bulk.node, list, none, more, beyond);
+}
+
+/** By the value of a label, newest first in each group; those without that label come last. */
+function grouped(problems, key) {
+  if (key === UNGROUPED) return problems;
+  const value = ({ labels }) => labels[key];
+  return problems.toSorted((one, other) => {
+    if (value(one) === value(other)) return 0;
+    if (value(one) === undefined || value(other) === undefined) return value(one) === undefined ? 1 : -1;
+    return value(one) < value(other) ? -1 : 1;
+  });
+}
+
+/** The same with a heading in front of each group. */
+function withHeadings(problems, key) {
+  if (key === UNGROUPED) return problems;
+  const sizes = new Map();
+  for (const { labels } of problems) sizes.set(labels[key], (sizes.get(labels[key]) ?? 0) + 1);
+  return problems.flatMap((problem, i) => {
+    const group = problem.labels[key] ?? null;
+    const isFirst = i === 0 || problem.labels[key] !== problems[i - 1].labels[key];
+    return isFirst ? [{ id: `group ${group}`, group, count: sizes.get(problem.labels[key]) }, problem] : [problem];
+  });
 }
 
 /** Which problems are chosen, by id: one by one, or all that are open. */

@@ -1,21 +1,23 @@
 // One task: how it is and why, when it runs next, what it is, and what became of it.
 
 import { can, get, post, remove, taskPath } from "../api.js";
-import { bar } from "../charts.js";
-import { agoWords, clockWords, now, tick, wholeWords } from "../clock.js";
+import { agoWords, clockWords, now, spanWords, tick, wholeWords } from "../clock.js";
 import { fill, h } from "../dom.js";
 import { bind } from "../keys.js";
 import * as live from "../live.js";
-import { readOutput } from "../perfdata.js";
 import { refresher } from "../refresh.js";
 import {
-  announce, attempt, button, conditionBadge, confirm, countdown, editorHref, empty, facts, failure, headings, panel,
-  trail, zoneNote,
+  announce, attempt, button, conditionBadge, confirm, countdown, editorHref, empty, facts, failure, panel,
+  taskLink, trail, zoneNote,
 } from "../ui.js";
-import { attemptsOf, learnRun } from "../words.js";
+import { attemptWords, attemptsOf, dependsOn, followsOthers, learnRun } from "../words.js";
+import { downtimeWords, endDowntime, pauseWords, setDowntime } from "./downtime.js";
 import { definition } from "./task_definition.js";
+import { makeHeartbeat } from "./heartbeat.js";
 import { history } from "./task_history.js";
-import { openProblem } from "./task_problem.js";
+import { outputOfTask } from "./task_output.js";
+import { problemOfTask } from "./task_problem.js";
+import { stopRun } from "./stop_run.js";
 
 const TIMES = 10;
 const SOON = 300;
@@ -25,13 +27,14 @@ export function mount(root, { name }) {
   const { signal } = gone;
   const head = h("div", { class: "task-head" });
   const trouble = h("div");
+  const downtimes = h("div", { class: "task-downtimes" });
   const about = h("div");
   const why = h("div", { class: "why" });
   const times = h("div");
-  const output = h("div");
+  const output = outputOfTask(name, signal, () => again());
   const defined = h("div");
   const past = history(name, signal);
-  const problem = openProblem(signal, () => again());
+  const problem = problemOfTask(signal, () => again());
   let task = null;
   let shown = null;
 
@@ -41,12 +44,14 @@ export function mount(root, { name }) {
       h("a", { href: trail.tasks }, "Tasks"), " / ", h("bdi", null, name)),
     head,
     trouble,
+    downtimes,
     problem.node,
+    problem.last,
     h("div", { class: "task-columns" },
       h("div", { class: "stack" },
         panel("Why", { class: "why-panel" }, why), panel("Next times", {}, times), panel("About", {}, about)),
       h("div", { class: "stack" },
-        panel("Output of the last run", { class: "output" }, output), past.node, panel("Definition", {}, defined))),
+        output.node, past.node, panel("Definition", {}, defined))),
   );
 
   // Reading
@@ -61,16 +66,19 @@ export function mount(root, { name }) {
     }
     fill(trouble);
     showHead();
+    showDowntimes();
     if (!about.contains(document.activeElement)) fill(about, aboutTask(task));
-    showOutput();
+    output.show(task);
     if (shown !== task.version) fill(defined, definition(task));
     shown = task.version;
     await Promise.all([problem.read(task), readWhy(), readTimes(), past.read(task)]);
   }
 
   async function readWhy() {
-    const { answer, reasons } = await get(taskPath(name, "why"), {}, { signal });
-    fill(why, h("p", { class: "answer" }, answer), h("ul", null, reasons.map((reason) => h("li", null, reason))));
+    const { answer, reasons, notified } = await get(taskPath(name, "why"), {}, { signal });
+    const list = (lines) => h("ul", null, lines.map((line) => h("li", null, line)));
+    const told = notified.length ? [h("h3", null, "Notified"), list(notified.map(({ text }) => text))] : null;
+    fill(why, h("p", { class: "answer" }, answer), list(reasons), told);
   }
 
   async function readTimes() {
@@ -84,16 +92,23 @@ export function mount(root, { name }) {
     const resolved = found.resolved !== found.schedule ? found.resolved : null;
     fill(
       times,
-      h("p", { class: "muted" }, found.text || found.schedule, found.zone ? ` (${found.zone})` : ""),
+      h("p", { class: "muted" }, found.text || found.schedule,
+        found.zone && !found.text?.includes(`${found.zone} time`) ? ` (${found.zone})` : ""),
       resolved ? h("p", { class: "muted" }, "as ", h("code", null, resolved)) : null,
       h("ol", { class: "times" }, found.next.map((iso) => h("li", { title: wholeWords(iso, found.zone) },
         h("span", null, clockWords(iso)), zoneNote(iso, found.zone), countdown(iso, found.zone)))),
-      found.next.length ? null : empty("It is never due again."),
+      found.next.length || task.paused || task.task?.enabled === false || followsOthers(task)
+        ? null : empty("It is never due again."),
       found.warnings.length ? h("ul", { class: "warnings" }, found.warnings.map((text) => h("li", null, text))) : null,
     );
   }
 
   // Showing
+
+  function hasSomethingToRun() {
+    const { passive, command, function: called } = task?.task ?? {};
+    return !passive || Boolean(command?.length || called);
+  }
 
   function showHead() {
     const busy = head.contains(document.activeElement) ? document.activeElement.dataset.do : null;
@@ -102,10 +117,13 @@ export function mount(root, { name }) {
       h("div", { class: "task-title" }, h("h1", null, h("bdi", null, name)), conditionBadge(task)),
       h("div", { class: "row buttons" },
         can("operate") ? [
-          button("Run now", run, { class: "primary", "data-do": "run", title: "r" }),
+          hasSomethingToRun() ? button("Run now", run, { class: "primary", "data-do": "run", title: "r" }) : null,
+          task.running_since ? button("Stop run", stop, { "data-do": "stop", title: "s" }) : null,
           button(task.paused ? "Resume" : "Pause", pause, { "data-do": "pause", title: "p" }),
+          button("Downtime", downtime, { "data-do": "downtime", title: "d" }),
         ] : null,
         can("admin") ? [
+          task.task?.passive ? button("Heartbeat", () => makeHeartbeat(name).then(again), { "data-do": "heartbeat" }) : null,
           h("a", { class: "as-button", href: editorHref(name), "data-do": "edit", title: "e" }, "Edit"),
           button("Delete", discard, { class: "danger", "data-do": "delete" }),
         ] : null),
@@ -113,16 +131,12 @@ export function mount(root, { name }) {
     if (busy) head.querySelector(`[data-do=${busy}]`)?.focus();
   }
 
-  function showOutput() {
-    const { text, perfdata } = readOutput(task.output);
-    const ago = countdown(task.last_end, undefined, agoWords);
-    const none = empty(task.last_end ? "No output." : "It has not run yet.");
-    fill(
-      output,
-      task.last_end ? h("p", { class: "muted" }, task.outcome, ", ", ago) : null,
-      text ? h("pre", { class: "plugin", tabindex: "0", "aria-label": "Output" }, text) : none,
-      perfdata.length ? perfTable(perfdata) : null,
-    );
+  function showDowntimes() {
+    if (downtimes.contains(document.activeElement) && task.downtime) return;
+    const paused = task.pause ? h("p", { class: "notice" }, "Paused ", h("bdi", null, pauseWords(task.pause))) : null;
+    fill(downtimes, paused, (task.downtimes ?? []).map((one) => h("p", { class: "notice" },
+      h("span", null, "In downtime ", h("bdi", null, downtimeWords(one)), " "),
+      can("operate") ? button("End", () => end(one), { class: "quiet" }) : null)));
   }
 
   // Doing
@@ -135,6 +149,18 @@ export function mount(root, { name }) {
     await attempt(change, was ? "Resumed" : "Paused");
     showHead();
     again();
+  }
+
+  async function stop() {
+    if (await stopRun(task.name, signal)) again();
+  }
+
+  async function downtime() {
+    if (await setDowntime({ names: [task.name] }, `Downtime for ${task.name}`, signal)) again();
+  }
+
+  async function end(one) {
+    if (await endDowntime(one, signal)) again();
   }
 
   async function discard() {
@@ -150,6 +176,7 @@ export function mount(root, { name }) {
   const again = refresher(read, { signal, least: 1_500, each: 30_000 });
   live.on("reset", again, signal);
   live.on("run", (event) => {
+    if (task && event.notable && dependsOn(task, event.task)) again();
     if (event.task !== name) return;
     const before = task?.state;
     if (task) learnRun(task, event);
@@ -162,8 +189,10 @@ export function mount(root, { name }) {
   }, signal);
   // Starts send no event, only ends do: refresh once it is due, to see it run.
   tick(() => task?.next && !task.running_since && Date.parse(task.next) + SOON < now() && again(), signal);
-  bind("r", () => can("operate") && (run(), true), signal);
+  bind("r", () => can("operate") && hasSomethingToRun() && (run(), true), signal);
   bind("p", () => can("operate") && task !== null && (pause(), true), signal);
+  bind("s", () => can("operate") && Boolean(task?.running_since) && (stop(), true), signal);
+  bind("d", () => can("operate") && task !== null && (downtime(), true), signal);
   bind("e", () => can("admin") && ((location.hash = editorHref(name)), true), signal);
   bind("Escape", () => {
     if (root.contains(document.activeElement)) return false;
@@ -183,12 +212,19 @@ function aboutTask(task) {
   return facts([
     ["Kind", task.check ? "check" : "task"],
     ["Schedule", h("code", null, task.schedule)],
-    ["Next", task.next ? next() : never],
+    ["Next", task.next ? next() : waitsFor(task) ?? never],
     ["Result expected by", time(task.expected_by)],
+    ["Timebox", (task.next || task.waits_for?.length) && (task.timebox == null ? "none" : spanWords(task.timebox * 1_000))],
     ["Running since", time(task.running_since)],
     ["Last start", time(task.last_start)],
     ["Last end", time(task.last_end)],
     ["Attempt", task.state && task.state !== "ok" ? attempt : null],
+    ["Tries again", task.retry && [`${attemptWords(task.retry)}, at `, time(task.retry.at)]],
+    ["After", taskLinks(task.task?.after)],
+    ["After failure of", taskLinks(task.task?.after_failure)],
+    ["Depends on", taskLinks(task.task?.depends)],
+    ["Depends on one of", taskLinks(task.task?.depends_any)],
+    ["Unreachable through", taskLinks(task.unreachable_through)],
     ["Pool", task.task?.pool && h("a", { href: "#/cluster" }, h("bdi", null, task.task.pool))],
     ["Labels", chips.length ? h("span", { class: "chips" }, chips) : null],
     ["Owner", h("a", { href: `#/tasks?owner=${encodeURIComponent(task.owner)}` }, h("bdi", null, task.owner))],
@@ -198,18 +234,16 @@ function aboutTask(task) {
   ]);
 }
 
-function labelChip(label) {
-  return h("a", { class: "chip", href: `#/tasks?label=${encodeURIComponent(label)}` }, h("bdi", null, label));
+/** What a task waits for that runs after others; null for any other. */
+function waitsFor(task) {
+  if (!task.waits_for?.length || task.blocked || task.paused || !task.enabled) return null;
+  return h("span", null, task.task?.after ? "after " : "after failure of ", taskLinks(task.waits_for));
 }
 
-function perfTable(perfdata) {
-  const value = (one) => (one.value === null ? "unknown" : `${one.value.toLocaleString("en-GB")} ${one.unit}`);
-  const limit = ({ crit, max }) => Number(max) || Number(crit) || 0;
-  return h("div", { class: "table-scroll" }, h("table", { class: "table perf" },
-    headings(["What", "Value", "", "Warn", "Crit", "Min", "Max"], ["Value", "Warn", "Crit", "Min", "Max"]),
-    h("tbody", null, perfdata.map((one) => h("tr", null,
-      h("th", { scope: "row" }, h("bdi", null, one.label)),
-      h("td", { class: "numeric" }, value(one)),
-      h("td", { class: "perf-bar" }, limit(one) > 0 && one.value !== null ? bar(one.value / limit(one)) : null),
-      [one.warn, one.crit, one.min, one.max].map((text) => h("td", { class: "numeric" }, text)))))));
+function taskLinks(names = []) {
+  return names.length ? h("span", { class: "chips" }, names.map((name) => taskLink(name, { class: "chip" }))) : null;
+}
+
+function labelChip(label) {
+  return h("a", { class: "chip", href: `#/tasks?label=${encodeURIComponent(label)}` }, h("bdi", null, label));
 }

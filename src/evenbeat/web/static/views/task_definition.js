@@ -5,9 +5,12 @@ import { button, facts } from "../ui.js";
 
 const ORDER = [
   ["Runs", ["command", "shell", "function", "args", "kwargs", "env", "cwd", "user", "pool"]],
-  ["When", ["every", "cron", "calendar", "at", "zone", "spread", "phase", "hash", "days", "second"]],
+  ["When", ["every", "cron", "calendar", "at", "after", "after_failure", "zone", "spread", "phase", "hash", "days", "second"]],
   ["Not always", ["period", "start_at"]],
-  ["How", ["timebox", "tolerance", "missed", "catch_up", "backlog", "limit", "priority", "weight"]],
+  ["How", ["timebox", "longer_than", "tolerance", "missed", "catch_up", "backlog", "limit", "priority", "weight", "output_keep"]],
+  ["Tries again", ["retries", "backoff", "backoff_max", "retry_on"]],
+  ["Depends", ["depends", "depends_any", "when_unreachable"]],
+  ["Notifies", ["notify", "repeat", "gather"]],
   ["Check", ["retry", "attempts", "grace", "passive", "when_missing"]],
 ];
 

@@ -5,7 +5,7 @@ import { bar } from "../charts.js";
 import { clockWords, lastedWords, precisely, wholeWords } from "../clock.js";
 import { fill, h } from "../dom.js";
 import { attempt, badge, button, empty, headings, panel } from "../ui.js";
-import { count, endingWords, firstLine, kindWords, reasonWords, runLook } from "../words.js";
+import { count, endingWords, kindWords, reasonWords, runLook } from "../words.js";
 
 const PAGE = 50;
 const MOST = 500;
@@ -87,7 +87,8 @@ function runRow(run, longest, open) {
   const soft = run.state && run.state !== "ok" && !run.hard ? ` (soft ${run.attempt})` : "";
   const label = run.state ? run.state.toUpperCase() + soft : endingWords(run);
   const id = `${run.nominal} ${run.claimed}`;
-  const kind = run.kind === "grid" ? null : h("span", { class: "remark" }, kindWords(run.kind));
+  const attempt = run.kind === "retry" && !run.state && run.attempt ? `, attempt ${run.attempt}` : "";
+  const kind = run.kind === "grid" ? null : h("span", { class: "remark" }, kindWords(run.kind) + attempt);
   return h("tr", null,
     h("td", { title: `nominal ${wholeWords(run.nominal)}` }, clockWords(begun), kind),
     h("td", { title: endingWords(run) }, badge(look, label)),
@@ -103,7 +104,7 @@ function outputOf(run, id, open) {
   if (!text.includes("\n") && text.length <= 200) return h("bdi", { class: "output-line" }, text);
   const toggled = (event) => (event.target.open ? open.add(id) : open.delete(id));
   return h("details", { open: open.has(id), ontoggle: toggled },
-    h("summary", null, h("bdi", null, firstLine(text))), h("pre", { class: "plugin" }, text));
+    h("summary", null, h("bdi", null, run.summary)), h("pre", { class: "plugin" }, text));
 }
 
 function skipRow(skip) {

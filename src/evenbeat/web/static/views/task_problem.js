@@ -1,26 +1,46 @@
-// The open problem of a task: since when, who takes care of it, and what people wrote.
+// The open problem of a task, or its last one: since when, who takes care of it, and its timeline.
 
 import { can, get } from "../api.js";
-import { clockWords } from "../clock.js";
+import { agoWords, clockWords } from "../clock.js";
 import { fill, h } from "../dom.js";
-import { button, panel } from "../ui.js";
+import { button, countdown, panel } from "../ui.js";
 import { acknowledge, acknowledgedBy, comment, problemBadge, sinceWhen, withdraw } from "./acknowledge.js";
+import { timeline } from "./problem_timeline.js";
 
 const MOST = 10;
 
-/** The panel and `read(task)`, which shows it if there is a problem; `changed()` is called when somebody did something. */
-export function openProblem(signal, changed) {
+/** The panels and `read(task)`, which shows one: open problems, else the last one that has closed, folded. `changed()`
+ * is called when somebody did something. */
+export function problemOfTask(signal, changed) {
   const inside = h("div", { class: "stack" });
   const node = panel("Problem", { class: "task-problem" }, inside);
   node.hidden = true;
+  const last = h("div", { class: "panel last-problem" });
+  last.hidden = true;
+  let isUnfolded = false;
 
   async function read(task) {
+    const whole = ({ id }) => get(`/v1/problems/${id}`, {}, { signal });
     const { problems } = await get("/v1/problems", { name: task.id, limit: MOST }, { signal });
-    const found = await Promise.all(problems.map(({ id }) => get(`/v1/problems/${id}`, {}, { signal })));
+    const found = await Promise.all(problems.map(whole));
+    const closed = problems.length ? [] : (
+      await get("/v1/problems", { name: task.id, which: "closed", limit: 1 }, { signal })).problems;
+    showLast(closed.length ? await whole(closed[0]) : null);
     const busy = inside.contains(document.activeElement) ? document.activeElement.dataset.do : null;
     fill(inside, found.filter(({ closed }) => closed === null).map(show));
     node.hidden = !inside.childElementCount;
     if (busy) inside.querySelector(`[data-do=${busy}]`)?.focus();
+  }
+
+  function showLast(problem) {
+    last.hidden = problem === null;
+    if (problem === null) return;
+    const busy = last.contains(document.activeElement);
+    fill(last, h("details", { open: isUnfolded, ontoggle: (event) => (isUnfolded = event.target.open) },
+      h("summary", null, `Last problem: ${problem.worst.toUpperCase()}, over `,
+        countdown(problem.closed, undefined, agoWords), h("span", { class: "muted" }, `, problem ${problem.id}`)),
+      timeline(problem)));
+    if (busy) last.querySelector("summary").focus();
   }
 
   async function done(doing) {
@@ -42,11 +62,9 @@ export function openProblem(signal, changed) {
           button("Comment", () => done(comment(problem.id, signal)), { "data-do": "comment" }),
         ] : null),
       acknowledgedBy(problem),
-      problem.notes.length ? h("ul", { class: "notes" }, problem.notes.map((note) => h("li", null,
-        h("span", { class: "muted" }, clockWords(note.at), " ", h("bdi", null, note.who), ` ${note.action}`),
-        note.text ? h("bdi", { class: "note-text" }, note.text) : null))) : null,
+      timeline(problem),
     );
   }
 
-  return { node, read };
+  return { node, last, read };
 }

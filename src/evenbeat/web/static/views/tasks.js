@@ -9,6 +9,7 @@ import { failure, trail } from "../ui.js";
 import { count, tasks as tasksWords } from "../words.js";
 import { bulkBar } from "./tasks_bulk.js";
 import { taskList } from "./tasks_list.js";
+import { ORDERS, readFirst, sortByTime } from "./tasks_order.js";
 
 const PAGE = 100;
 const TYPING = 180;
@@ -29,6 +30,8 @@ const STATES = [
   ["problem", "with a problem"],
   ["late", "late"],
   ["stale", "stale"],
+  ["unreachable", "unreachable"],
+  ["downtime", "in downtime"],
 ];
 
 export function mount(root, { query }) {
@@ -40,17 +43,20 @@ export function mount(root, { query }) {
     owner: query.get("owner") ?? "",
     label: query.get("label") ?? "",
   };
-  const page = { tasks: [], next: null, total: null, reading: null };
+  let order = ORDERS.some(([key]) => key === query.get("order")) ? query.get("order") : ORDERS[0][0];
+  const page = { tasks: [], next: null, total: null, note: "", reading: null };
 
   const total = h("span", { class: "muted total", role: "status" });
   const trouble = h("div");
   const bulk = bulkBar({ filter: () => ({ ...only }), total: () => page.total, done: () => again(), signal });
-  const list = taskList({ signal, more, selection: bulk.selection });
+  const list = taskList({ signal, more, selection: bulk.selection, sort });
   const fields = filterFields(only, changed, signal);
+  const orders = h("select", { "aria-label": "Order", onchange: () => sort(orders.value) },
+    ORDERS.map(([key, words]) => h("option", { value: key }, words)));
   fill(
     root,
     h("h1", { class: "unseen" }, "Tasks"),
-    h("div", { class: "toolbar" }, fields.node, total,
+    h("div", { class: "toolbar" }, fields.node, orders, total,
       can("admin") ? h("a", { class: "as-button", href: "#/editor" }, "New task") : null),
     bulk.node,
     trouble,
@@ -61,10 +67,9 @@ export function mount(root, { query }) {
 
   // Pages
 
-  async function read(after, limit, within) {
+  function filter() {
     const label = only.label.split(",").map((one) => one.trim()).filter((one) => one.includes("="));
-    const { contains, state, owner } = only;
-    return get("/v1/tasks", { contains, state, owner, label, limit, after }, { signal: within });
+    return { contains: only.contains, state: only.state, owner: only.owner, label };
   }
 
   async function first(limit = PAGE) {
@@ -74,8 +79,8 @@ export function mount(root, { query }) {
     signal.addEventListener("abort", stop, { once: true });
     root.classList.add("is-busy");
     try {
-      const answer = await read(null, limit, reading.signal);
-      Object.assign(page, { tasks: answer.tasks, next: answer.next, total: answer.total, reading: null });
+      const { tasks, next, total, note = "" } = await readFirst(order, filter(), limit, reading.signal);
+      Object.assign(page, { tasks, next, total, note, reading: null });
       root.classList.remove("is-busy");
       fill(trouble);
       show();
@@ -94,8 +99,10 @@ export function mount(root, { query }) {
     if (page.next === null || page.reading !== null) return;
     const reading = (page.reading = new AbortController());
     try {
-      const answer = await read(page.next, PAGE * 2, reading.signal);
-      const tasks = [...page.tasks, ...answer.tasks];
+      const wanted = { ...filter(), limit: PAGE * 2, after: page.next };
+      const answer = await get("/v1/tasks", wanted, { signal: reading.signal });
+      const known = new Set(page.tasks.map((task) => task.name));
+      const tasks = [...page.tasks, ...answer.tasks.filter((task) => !known.has(task.name))];
       Object.assign(page, { tasks, next: answer.next, total: answer.total, reading: null });
       show();
     } catch (problem) {
@@ -106,11 +113,19 @@ export function mount(root, { query }) {
   }
 
   function show() {
-    list.show(page.tasks);
+    list.show(page.tasks, order);
+    orders.value = order;
     fields.learn(page.tasks);
     bulk.refresh();
     const all = page.total ?? page.tasks.length;
-    say(total, page.next === null ? tasksWords(all) : `${count(page.tasks.length)} of ${tasksWords(all)}`);
+    const number = page.next === null ? tasksWords(all) : `${count(page.tasks.length)} of ${tasksWords(all)}`;
+    say(total, page.note ? `${number}, ${page.note}` : number);
+  }
+
+  function sort(by) {
+    if (by === order) return;
+    order = by;
+    changed();
   }
 
   // Filters
@@ -121,7 +136,8 @@ export function mount(root, { query }) {
   }, TYPING, signal);
 
   function changed() {
-    const searched = new URLSearchParams(Object.entries(only).filter(([, value]) => value));
+    const chosen = order === ORDERS[0][0] ? {} : { order };
+    const searched = new URLSearchParams(Object.entries({ ...only, ...chosen }).filter(([, value]) => value));
     history.replaceState(null, "", `#/tasks${searched.size ? `?${searched}` : ""}`);
     trail.tasks = location.hash;
     bulk.selection.clear();
@@ -131,6 +147,11 @@ export function mount(root, { query }) {
   // What happens meanwhile
 
   const again = refresher(() => first(Math.min(1_000, Math.max(PAGE, page.tasks.length))), { signal, least: 3_000 });
+  const resort = refresher(async () => {
+    if (page.total === null || page.next !== null || page.reading !== null) return;
+    if (order === "next" || order === "last") sortByTime(order, page.tasks);
+    list.show(page.tasks, order);
+  }, { signal, least: 2_000 });
   live.on("reset", again, signal);
   live.on("task", ({ name, change }) => {
     const here = name !== null && page.tasks.some((task) => task.name === name);
@@ -147,7 +168,8 @@ export function mount(root, { query }) {
   }, signal);
   live.on("run", (run) => {
     list.ran(run);
-    if (only.state && run.notable && page.tasks.length <= REREAD) again();
+    if ((only.state || order === "problems") && run.notable && page.tasks.length <= REREAD) again();
+    if (order === "next" || order === "last") resort();
   }, signal);
   bind("Escape", () => {
     if (fields.leave()) return true;

@@ -2,8 +2,9 @@
 
 import { can, post } from "../api.js";
 import { h, say } from "../dom.js";
-import { attempt, button, confirm } from "../ui.js";
+import { attempt, button, confirm, toast } from "../ui.js";
 import { count, tasks as tasksWords } from "../words.js";
+import { MOST_NAMES, setDowntime } from "./downtime.js";
 
 const ACTIONS = [
   { action: "run", verb: "Run now", done: "requested to run", role: "operate" },
@@ -21,6 +22,7 @@ export function bulkBar({ filter, total, done, signal }) {
     button(entry.verb, () => act(entry), { class: entry.dangerous ? "danger" : "" }));
   const node = h("div", { class: "bulk", role: "toolbar", "aria-label": "Selected tasks", hidden: true },
     chosenCount, everything, h("span", { class: "push" }), buttons,
+    can("operate") ? button("Downtime", setOne) : null,
     button("Clear", () => selection.clear(), { class: "quiet" }));
 
   function refresh() {
@@ -46,6 +48,27 @@ export function bulkBar({ filter, total, done, signal }) {
       selection.clear();
       done();
     }
+  }
+
+  async function setOne() {
+    const chosen = selection.isEverything() ? total() : selection.size();
+    let selected = { names: selection.names() };
+    if (selection.isEverything() && !(await attempt(async () => (selected = await allThatMatch())))) return;
+    if (selected.names?.length > MOST_NAMES) {
+      toast(`A downtime has up to ${count(MOST_NAMES)} names; filter by label or owner instead.`, "bad");
+    } else if (await setDowntime(selected, `Downtime for ${tasksWords(chosen)}`, signal)) {
+      selection.clear();
+      done();
+    }
+  }
+
+  /** By owner and labels where they say it all; else by the names that match now. */
+  async function allThatMatch() {
+    const { filter: only } = target();
+    if (!Object.keys(only).length) return { names: ["*"] };
+    if (!only.contains && !only.state) return { owner: only.owner ?? null, labels: only.labels ?? {} };
+    const order = { action: "run", filter: only, dry_run: true, named: MOST_NAMES + 1 };
+    return { names: (await post("/v1/actions", order, { signal })).names };
   }
 
   function target() {
@@ -83,6 +106,7 @@ function createSelection() {
     size: () => (everything ? Infinity : chosen.size),
     has: (name) => everything || chosen.has(name),
     ids: () => [...chosen.values()],
+    names: () => [...chosen.keys()],
     isEverything: () => everything,
     onChange: (listener) => listeners.push(listener),
     /** Choose one of the tasks, or with `range` all from the last chosen one to it. */

@@ -8,10 +8,11 @@ import { bind } from "../keys.js";
 import { onRecent, recent, want } from "../recent.js";
 import { debounced, refresher } from "../refresh.js";
 import { conditionBadge, countdown, taskHref, taskLink, zoneNote } from "../ui.js";
-import { learnRun, saidLine } from "../words.js";
+import { dependsOn, learnRun, saidLine, waitsForWords } from "../words.js";
+import { ORDERS } from "./tasks_order.js";
 
 const SHOWN = [
-  "late", "stale", "version", "state", "hard", "attempt", "outcome", "flapping", "next", "running_since", "paused", "blocked", "set_aside", "enabled", "output",
+  "retry", "late", "stale", "unreachable", "downtime", "version", "state", "hard", "attempt", "outcome", "flapping", "next", "waits_for", "running_since", "paused", "blocked", "set_aside", "enabled", "summary",
 ];
 const BEYOND = 12;
 const NEAR_THE_END = 40;
@@ -27,13 +28,15 @@ const COLUMNS = [
   ["output", "Output"],
 ];
 
-export function taskList({ signal, more, selection }) {
+const ORDER_OF_COLUMN = new Map(ORDERS.map(([key, words, column]) => [column, [key, words]]));
+
+export function taskList({ signal, more, selection, sort }) {
   const space = h("div", { class: "space", role: "rowgroup" });
   const all = h("input", { type: "checkbox", "aria-label": "Select all rows that were read" });
   all.addEventListener("click", () => selection.toggleAll(tasks));
   const none = h("p", { class: "empty", hidden: true }, "No task fits this filter.");
   const head = h("div", { class: "task-row head", role: "row" }, h("span", { role: "columnheader" }, all),
-    COLUMNS.map(([key, name]) => h("span", { role: "columnheader", class: `cell-${key}` }, name)));
+    COLUMNS.map(([key, name]) => heading(key, name)));
   const view = h("div", { class: "scroller" }, head, space);
   const node = h("div", { class: "task-list", role: "table", "aria-label": "Tasks" }, view, none);
 
@@ -44,7 +47,17 @@ export function taskList({ signal, more, selection }) {
   const rows = new Map();
   const old = new Set();
 
-  function show(list) {
+  function heading(key, name) {
+    const [order, words] = ORDER_OF_COLUMN.get(key) ?? [];
+    const shown = order ? h("button", { type: "button", class: "sorts", title: words, onclick: () => sort(order) }, name) : name;
+    return h("span", { role: "columnheader", class: `cell-${key}`, dataset: order ? { order } : {} }, shown);
+  }
+
+  function show(list, order) {
+    for (const cell of head.querySelectorAll("[data-order]")) {
+      if (cell.dataset.order === order) cell.setAttribute("aria-sort", order === "name" || order === "next" ? "ascending" : "descending");
+      else cell.removeAttribute("aria-sort");
+    }
     const name = tasks[here]?.name;
     tasks = list;
     places = new Map(tasks.map((task, i) => [task.name, i]));
@@ -113,10 +126,10 @@ export function taskList({ signal, more, selection }) {
         if (now === seen) return;
         seen = now;
         fill(cells.state, conditionBadge(found));
-        fill(cells.next, countdown(found.next, zone), found.next ? zoneNote(found.next, zone) : null);
+        fill(cells.next, (!found.next && waitsForWords(found)) || countdown(found.next, zone), found.next ? zoneNote(found.next, zone) : null);
         say(cells.schedule, found.schedule);
         cells.schedule.title = found.task?.zone ? `${found.schedule} (${zone})` : found.schedule;
-        fill(cells.output, h("bdi", null, saidLine(found.output, found.check)));
+        fill(cells.output, h("bdi", null, saidLine(found.summary ?? "", found.check)));
         this.strip();
       },
     };
@@ -141,6 +154,10 @@ export function taskList({ signal, more, selection }) {
   }, { signal, least: 1_000, each: 2_500 });
 
   function ran(run) {
+    if (run.notable) {
+      for (const name of rows.keys()) if (dependsOn(tasks[places.get(name)] ?? {}, run.task)) old.add(name);
+      if (old.size) reread();
+    }
     const task = tasks[places.get(run.task)];
     if (task === undefined) return;
     learnRun(task, run);

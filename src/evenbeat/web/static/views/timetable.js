@@ -1,7 +1,7 @@
 // The timetable: how even the load is, second by second and over the day, and which tasks make a peak.
 
 import { get } from "../api.js";
-import { heatMap, round, timeChart } from "../charts.js";
+import { heatMap, isMany, round, timeChart } from "../charts.js";
 import { clockWords, minuteWords } from "../clock.js";
 import { fill, h } from "../dom.js";
 import * as live from "../live.js";
@@ -35,7 +35,7 @@ export function mount(root) {
       h("div", { class: "stack" },
         panel("Second by second", {}, h("p", { class: "muted" },
           "A row is a minute. Click a cell, or move to it with the arrow keys and press Enter, to see what is due."), secondsBox),
-        panel("The next 24 hours, starts per minute", {}, dayBox)),
+        panel("The next 24 hours", {}, h("p", { class: "muted" }, "A row is an hour."), dayBox)),
       panel("Who is due", { class: "who" }, who)),
   );
   fill(who, empty("Click a second or a minute."));
@@ -44,14 +44,16 @@ export function mount(root) {
   const seconds = heatMap(secondsBox, {
     signal,
     label: "starts per second, a row is a minute",
-    describe: (i) => `${clockWords(new Date(load.from + i * 1_000).toISOString())}: ${count(load.planned[i])}`,
-    onPick: (i) => show(load.from + i * 1_000, 1),
+    unit: "starts per second",
+    describe: (i) => `${clockWords(new Date(load.rows.from + i * 1_000).toISOString())}: ${count(load.rows.values[i])}`,
+    onPick: (i) => show(load.rows.from + i * 1_000, 1),
   });
   const hours = heatMap(dayBox, {
     signal,
     label: "starts per minute, a row is an hour",
-    describe: (i) => `${clockWords(new Date(day.from + i * 60_000).toISOString())}: ${count(day.planned[i])}`,
-    onPick: (i) => show(day.from + i * 60_000, 60),
+    unit: "starts per minute",
+    describe: (i) => `${clockWords(new Date(day.rows.from + i * 60_000).toISOString())}: ${count(day.rows.values[i])}`,
+    onPick: (i) => show(day.rows.from + i * 60_000, 60),
   });
 
   async function read() {
@@ -61,7 +63,8 @@ export function mount(root) {
         get("/v1/load/day", { step: 60 }, { signal }),
       ]);
       load = { ...soon, from: Date.parse(soon.from) };
-      day = { ...whole, from: Date.parse(whole.from) };
+      load.rows = wholeRows(load.from, load.planned, 1_000);
+      day = { rows: wholeRows(Date.parse(whole.from), whole.planned, 60_000) };
     } catch (problem) {
       if (!signal.aborted) fill(trouble, failure(problem, again));
       return;
@@ -76,22 +79,22 @@ export function mount(root) {
       summary,
       h("span", null, "peak ", h("strong", null, round(peak))),
       h("span", null, "mean ", h("strong", null, round(mean))),
-      h("span", { title: "1 is perfectly even" }, "peak / mean ", h("strong", null, mean ? ratio.toFixed(2) : "–")),
+      isMany(mean) ? h("span", { title: "1 is perfectly even" }, "peak / mean ", h("strong", null, ratio.toFixed(2))) : null,
     );
     curve.draw({
       from, to: from + planned.length * 1_000, now: null, step: 1_000, unit: "starts/s", label: "planned load",
       series: [{ name: "planned", look: "planned", kind: "solid", from, values: planned }],
     });
-    const rows = Math.ceil(planned.length / SECONDS);
-    seconds.draw({
-      values: planned, columns: SECONDS,
-      rowLabels: labels(rows, (i) => (i % 5 ? "" : minuteWords(from + i * 60_000))),
-      columnLabels: labels(SECONDS, (i) => (i % 10 ? "" : `+${i}`)),
-    });
-    hours.draw({
-      values: day.planned, columns: MINUTES,
-      rowLabels: labels(Math.ceil(day.planned.length / MINUTES), (i) => minuteWords(day.from + i * 3_600_000)),
-      columnLabels: labels(MINUTES, (i) => (i % 10 ? "" : `+${i}`)),
+    drawRows(seconds, load.rows, SECONDS, (i) => (new Date(load.rows.from + i * 60_000).getMinutes() % 5 ? "" : i * 60_000));
+    drawRows(hours, day.rows, MINUTES, (i) => i * 3_600_000);
+  }
+
+  /** `after`: the milliseconds after which a row begins, "" for a row without a label. */
+  function drawRows(map, { from, values }, columns, after) {
+    map.draw({
+      values, columns,
+      rowLabels: labels(Math.ceil(values.length / columns), (i) => (after(i) === "" ? "" : minuteWords(from + after(i)))),
+      columnLabels: labels(columns, (i) => (i % 10 ? "" : `:${String(i).padStart(2, "0")}`)),
     });
   }
 
@@ -120,6 +123,13 @@ export function mount(root) {
   live.on("task", again, signal);
   live.on("reset", again, signal);
   return () => gone.abort();
+}
+
+/** Values that begin anywhere, in rows that begin on the full minute or hour: what is over by then is null. */
+function wholeRows(from, values, step) {
+  const start = new Date(from);
+  const passed = step === 60_000 ? start.getMinutes() : start.getSeconds();
+  return { from: from - passed * step, values: [...Array(passed).fill(null), ...values] };
 }
 
 function labels(number, word) {

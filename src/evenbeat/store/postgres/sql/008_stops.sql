@@ -1,0 +1,3 @@
+-- Who has asked to stop a run, and why: a run that was to be stopped is not repeated if it is lost with its node.
+
+ALTER TABLE claims ADD COLUMN stop text NOT NULL DEFAULT '';
