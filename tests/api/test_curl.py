@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+
+from evenbeat.testing.reserved_ports import ReservedPort
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -33,9 +34,8 @@ class Place(NamedTuple):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{free.getsockname()[1]}"
+    reserved = ReservedPort()
+    place = f"127.0.0.1:{reserved.number}"
     database = tmp_path_factory.mktemp("curl") / "first.db"
     command = [sys.executable, "-m", "evenbeat", "up", str(ROOT / "examples/first.toml"), "--db", str(database)]
     with subprocess.Popen([*command, "--listen", place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as node:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -15,12 +14,7 @@ import pytest
 from waiting import PATIENCE, eventually
 
 from conftest import Evenbeat
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+from evenbeat.testing.reserved_ports import ReservedPort
 
 
 def ready(port: int) -> tuple[int, str]:
@@ -37,7 +31,8 @@ def ready(port: int) -> tuple[int, str]:
 def node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evenbeat: Evenbeat
 ) -> Iterator[tuple["subprocess.Popen[str]", Path, int]]:
-    database, port = tmp_path / "live.db", free_port()
+    reserved = ReservedPort()
+    database, port = tmp_path / "live.db", reserved.number
     monkeypatch.setenv("EVENBEAT_DB", str(database))
     evenbeat("add", "often", "--every", "1s", "--", "noop")
     command = [sys.executable, "-m", "evenbeat", "up", "--workers", "1", "--listen", str(port)]

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from waiting import PATIENCE, eventually
 
 from evenbeat.app import App
 from evenbeat.store.sqlite.ownership import is_node_running, socket_path
+from evenbeat.testing.reserved_ports import ReservedPort
 
 PAGE: Final = Path(__file__).parents[2] / "docs/how-to/python-web.md"
 # What every project of Django has besides.
@@ -122,9 +122,8 @@ def write_recipe(folder: Path, framework: str) -> str:
 @contextmanager
 def web_server(folder: Path, application: str, workers: int) -> Iterator[int]:
     """The port on which uvicorn serves it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    reserved = ReservedPort()
+    port = reserved.number
     command = [sys.executable, "-m", "uvicorn", application, "--workers", str(workers), "--port", str(port)]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)

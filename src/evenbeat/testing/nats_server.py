@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+
+from evenbeat.testing.reserved_ports import ReservedPort
 
 _START_SECONDS: Final = 30.0
 _LOCALHOST: Final = "127.0.0.1"
@@ -26,14 +27,6 @@ def find_nats_server() -> str:
     return found
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server((_LOCALHOST, 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 class NatsServer:
     """`count` servers with JetStream, their data below `folder`; each is named by its place, from 0."""
 
@@ -43,7 +36,8 @@ class NatsServer:
         """`config`: a file that says where JetStream keeps its data, and whatever else."""
         self.folder = folder
         self.count = count
-        ports = _free_ports(3 * count)
+        self._reserved: Final = [ReservedPort() for _ in range(3 * count)]
+        ports = [port.number for port in self._reserved]
         self.ports: Final = ports[:count]
         self._watched: Final = ports[count : 2 * count]
         self.routes: Final = ports[2 * count :]

@@ -6,7 +6,6 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from hashlib import blake2b
@@ -17,6 +16,7 @@ from typing import ClassVar, Final, Literal
 import psycopg
 
 from evenbeat.testing.postgres_user import can_enter, new_folder_for, postgres_programs_for, unprivileged_user
+from evenbeat.testing.reserved_ports import ReservedPort
 
 _START_SECONDS: Final = 30.0
 """Seconds until a server that does not answer is given up."""
@@ -60,12 +60,6 @@ def _copy(source: Path, target: Path) -> None:
     subprocess.run(["cp", "-a", source, target], check=True)  # noqa: S603, S607
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class PostgresServer:
     """Its data are in `folder`, by default a new one that goes away with `close`. Listens on this machine only."""
 
@@ -97,7 +91,8 @@ class PostgresServer:
         self.binaries = postgres_programs_for(self._user, binaries)
         self._is_mine = folder is None
         self.folder = new_folder_for(self._user) if folder is None else folder
-        self.port = port or _free_port()
+        self._reserved = ReservedPort()  # unused if a port is given
+        self.port: int = port or self._reserved.number
         self._durable = durable
         self._password = password
         self._tls = tls

@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from evenbeat.model import SECOND
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.postgres.connect import PostgresAddress
 from evenbeat.store.postgres.postgres_store import PostgresStore
+from evenbeat.testing.reserved_ports import ReservedPort
 from evenbeat.testing.samples import T0, a_progress_record, a_task
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not instal
 def pool(dsn: str, tmp_path: Path) -> Iterator[Pool]:
     """Start PgBouncer in front of the database, in a mode; return the address through it."""
     started: list[subprocess.Popen[bytes]] = []
+    reserved: list[ReservedPort] = []
     # It does not run as root; what it is to read, another user reads.
     user = pwd.getpwnam("nobody").pw_name if os.geteuid() == 0 else ""
     for folder in (tmp_path, *tmp_path.parents[:2]):
@@ -36,9 +37,8 @@ def pool(dsn: str, tmp_path: Path) -> Iterator[Pool]:
     def start(mode: str, *more: str) -> str:
         assert PROGRAM is not None
         whole = urlsplit(dsn)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        reserved.append(ReservedPort())
+        port = reserved[-1].number
         config = tmp_path / "pgbouncer.ini"
         lines = [
             "[databases]", f"* = host=127.0.0.1 port={whole.port} user={whole.username}", "[pgbouncer]",
