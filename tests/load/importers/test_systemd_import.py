@@ -159,6 +159,14 @@ def test_no_report_shows_a_secret(tmp_path: Path, line: str) -> None:
     assert not any("hunter2" in text for text in shown)
 
 
+def test_a_link_to_nothing_masks_a_unit(root: Path) -> None:
+    masked = root / "etc/systemd/system/masked.timer"
+    masked.unlink()
+    masked.symlink_to("/dev/null")
+    (why,) = [one.why for one in imported(root).omissions if one.what == "masked.timer"]
+    assert "it is masked" in why
+
+
 def test_what_is_not_carried_over_is_named_with_its_reason(root: Path) -> None:
     result = imported(root)
     found = {f"{Path(one.file).name}: {one.what}": one.why for one in result.omissions}

@@ -207,7 +207,8 @@ class UnitFolders:
 
 
 def _is_masked(file: Path) -> bool:
-    return file.is_symlink() and str(file.resolve()) == "/dev/null"
+    """A link to /dev/null or an empty file takes the place of a unit that must not run."""
+    return (file.is_symlink() and str(file.resolve()) == "/dev/null") or (file.is_file() and not file.stat().st_size)
 
 
 def _directives(file: Path, report: ImportReport) -> list[Directive]:
