@@ -1,6 +1,7 @@
 """A mail is one message to all addresses of a contact, over plain SMTP, STARTTLS or SMTPS."""
 
 import base64
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -230,6 +231,23 @@ def test_a_server_that_does_not_greet_is_left(behaviour: str) -> None:
         attempt.interrupt()
         thread.join(60)
         assert [(end.is_delivered, end.may_have_arrived) for end in ends] == [(False, False)]
+
+
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+def test_a_connection_is_closed_if_time_is_up_when_it_has_just_been_made(
+    receiver: SmtpReceiver, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    attempt = Attempt(order(contact(receiver, scheme=scheme)))
+    connect, made = attempt.connect, []
+
+    def connect_too_late(host: str, port: int, shown: str) -> socket.socket:
+        made.append(connect(host, port, shown))
+        attempt.interrupt()
+        return made[-1]
+
+    monkeypatch.setattr(attempt, "connect", connect_too_late)
+    assert not deliver(attempt).is_delivered
+    assert [connection.fileno() for connection in made] == [-1]
 
 
 @pytest.mark.parametrize("url", ["http://host", "smtp://", "smtp://host/path", "host", "smtp://host:99999"])

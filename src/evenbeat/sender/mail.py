@@ -143,10 +143,14 @@ class _Connection(smtplib.SMTP):
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:  # noqa: ARG002 - of the base class
         server = self._server
         connection = self._attempt.connect(host, port, server.shown)
-        if server.scheme == "smtps":
-            connection = encrypt(self._attempt, connection, host, server.shown)
-        self._attempt.waits_for = f"{server.shown} to be ready"
-        connection.settimeout(self._attempt.remaining())
+        try:
+            if server.scheme == "smtps":
+                connection = encrypt(self._attempt, connection, host, server.shown)
+            self._attempt.waits_for = f"{server.shown} to be ready"
+            connection.settimeout(self._attempt.remaining())
+        except BaseException:
+            connection.close()  # our base class does not have it yet
+            raise
         return connection
 
     def _begin(self, step: str) -> None:

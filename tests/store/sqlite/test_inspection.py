@@ -226,6 +226,25 @@ def test_another_program_that_uses_the_file_as_one_should_does_no_harm(watched: 
     assert watched.reports.empty()
 
 
+def test_a_wrong_stamp_counts_only_in_a_file_that_has_stopped_changing(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program that has compacted the file moves the new content to it: a large one takes a while."""
+    writer = watched.store.writer
+    is_moving = True
+
+    def sizes(inspector: sqlite_inspect.FileInspector) -> tuple[int, int, int]:
+        return 1024, inspector.looks if is_moving else 0, 0
+
+    monkeypatch.setattr(sqlite_inspect.FileInspector, "_sizes", sizes)
+    known, writer.stamps.known[:] = list(writer.stamps.known), ["of another file"]
+    watched.looks()
+    assert watched.reports.empty()
+    is_moving = False
+    watched.finds("another program has overwritten the file")
+    writer.stamps.known[:] = known
+
+
 def test_our_own_checkpoints_are_never_taken_for_damage(watched: Watched) -> None:
     for i in range(150):
         watched.create(f"more{i}.", 20)

@@ -86,7 +86,8 @@ class FileInspector:
         self._next_whole_check = self._next_check
         self._was_written = False
         self._looked_at: tuple[int | None, tuple[int, int, int]] | None = None
-        self._suspect: DatabaseDamaged | None = None
+        self._suspect: tuple[int, int] | None = None
+        """Size and time of change of the main file when it last had a wrong stamp."""
         self._problem: DatabaseDamaged | None = None
         self._is_damaged = False
         self.looks = 0
@@ -169,10 +170,13 @@ class FileInspector:
         return main.st_size, main.st_mtime_ns, self._path.with_name(self._path.name + "-wal").stat().st_size
 
     def _stamp_problem(self) -> DatabaseDamaged | None:
-        """A wrong stamp, if two inspections have found one: another program may be in the middle of a checkpoint."""
-        suspect = None if self._stamps.moves() is None else self._stamps.problem()
-        before, self._suspect = self._suspect, suspect
-        return suspect if before is not None else None
+        """A wrong stamp, if two inspections have found one in the same file: as long as the file changes, another
+        program may be in the middle of a checkpoint.
+        """
+        size, written, _ = self._sizes()
+        problem = None if self._stamps.moves() is None else self._stamps.problem()
+        before, self._suspect = self._suspect, None if problem is None else (size, written)
+        return problem if before == (size, written) else None
 
     def _next_table(self) -> DatabaseDamaged | None:
         begun = time.monotonic()
