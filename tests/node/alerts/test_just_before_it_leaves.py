@@ -49,6 +49,56 @@ def test_items_keep_their_order_whatever_becomes_of_them_meanwhile(node: Alertin
     assert [(item.task, item.state) for item in message.items] == [("a", "critical"), ("b", "warning")]
 
 
+def result_unheard_of(node: AlertingNode, monkeypatch: pytest.MonkeyPatch, name: str, state: int) -> None:
+    """A result that the store knows of, and the engine not yet: in a cluster it comes from another node."""
+    with monkeypatch.context() as deaf:
+        deaf.setattr(node.engine.news, "batch_committed", lambda _: None)
+        deaf.setattr(node.turns, "on_problems", lambda _: None)
+        node.result(name, state)
+
+
+def test_a_problem_that_is_not_worse_any_more_is_not_sent_again(
+    node: AlertingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.check("web", "ops")
+    node.check("db", "ops")
+    node.result("web", 3)
+    node.pass_by(60)
+    node.result("web", 2)
+    node.result("db", 2)
+    result_unheard_of(node, monkeypatch, "web", 3)
+    node.pass_by(60)
+    assert node.told() == ["problem web", "problem db"]
+    assert node.reasons("web") == ["sent problem", "suppressed over before it was sent"]
+    node.result("web", 2)
+    node.pass_by(60)
+    assert [(item.task, item.state) for item in node.items()][2:] == [("web", "critical")]
+
+
+def test_nothing_leaves_if_nothing_is_worse_any_more(node: AlertingNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.check("web", "ops")
+    node.result("web", 1)
+    node.pass_by(60)
+    node.result("web", 2)
+    result_unheard_of(node, monkeypatch, "web", 1)
+    node.pass_by(60)
+    assert len(node.messages) == len(node.store.messages()) == 1
+    node.result("web", 0)
+    node.pass_by(60)
+    assert node.told() == ["problem web", "recovery web"]
+
+
+def test_a_state_that_the_contact_has_not_selected_any_more_is_not_sent(
+    node: AlertingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.contact("ops", states=["critical"])
+    node.check("web", "ops")
+    node.result("web", 2)
+    result_unheard_of(node, monkeypatch, "web", 1)
+    node.pass_by(60)
+    assert node.messages == []
+
+
 def test_news_that_could_not_be_read_is_read_later(node: AlertingNode, monkeypatch: pytest.MonkeyPatch) -> None:
     node.check("web", "ops")
     node.notify()

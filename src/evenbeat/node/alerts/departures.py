@@ -60,24 +60,32 @@ class MessageDepartures:
         record = MessageRecord(id_, channel.key, channel.contact, self._state.now(), 0, is_complete=False)
         document = self._composer.begin(id_, channel.contact, len(some))
         while some and not record.is_complete:
-            part = await document.next_part([_planned_item(case, channel) for case in some[:PART_ITEMS]])
+            part = await document.next_part([self._planned_item(case, channel) for case in some[:PART_ITEMS]])
             told, rest = some[: len(part.states)], some[len(part.states) :]
             is_last = part.is_full or not rest
+            if part.unwanted:
+                # What the engine decided by is older than what the store says: it reads that, and decides anew.
+                self._state.news.problems_changed(part.unwanted)
+                if not record.items and len(part.unwanted) == len(told):
+                    some = rest
+                    continue
             ending = self._composer.end(more + len(rest), self._state.now()) if is_last else b""
-            await self._start(channel, id_, told, part.states)
-            if await self._commit_part(record, len(told), part.text + ending, is_last=is_last):
+            said = [(case, state) for case, state in zip(told, part.states, strict=True) if case.id not in part.unwanted]
+            await self._start(channel, id_, said)
+            if await self._commit_part(record, len(said), part.text + ending, is_last=is_last):
                 document.keep(part)
-                record = replace(record, items=record.items + len(told), is_complete=is_last)
+                record = replace(record, items=record.items + len(said), is_complete=is_last)
             elif not record.items:
                 return
             some = rest
-        self._state.deliveries.add(record)
+        if record.items:
+            self._state.deliveries.add(record)
 
-    async def _start(self, channel: Channel, message: int, some: list[Case], states: list[State | None]) -> None:
+    async def _start(self, channel: Channel, message: int, some: list[tuple[Case, State | None]]) -> None:
         """These items leave in this message, which says these states."""
         now = self._state.now()
-        for case, state in zip(some, states, strict=True):
-            item = _planned_item(case, channel)
+        for case, state in some:
+            item = self._planned_item(case, channel)
             alert = start(case.alert(channel.key), _facts_said(case, state), message, now)
             self._state.keep(case, channel.key, channel.contact, alert)
             word = "reminder" if item.is_reminder else item.kind.value
@@ -111,13 +119,12 @@ class MessageDepartures:
         await self._state.commit()
         return [case for case in some if case.alert(channel.key).is_leaving]
 
+    def _planned_item(self, case: Case, channel: Channel) -> PlannedItem:
+        alert, policy = case.alert(channel.key), self._state.contacts.policy(case.route, channel, self._state.now())
+        return PlannedItem(case.id, ItemKind(alert.waiting), alert.is_reminder, alert.sent, policy.severities)
+
 
 def _facts_said(case: Case, state: State | None) -> ProblemFacts:
     """The facts of a case as its message says them: the state may have changed since it was decided."""
     facts = case.facts()
     return facts._replace(severity=SEVERITY[state]) if state else facts
-
-
-def _planned_item(case: Case, channel: Channel) -> PlannedItem:
-    alert = case.alert(channel.key)
-    return PlannedItem(case.id, ItemKind(alert.waiting), alert.is_reminder)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from evenbeat.core.alerts import ItemKind
 from evenbeat.core.telling_lines import tells_at_its_end
-from evenbeat.model import Cause, Instant, State
+from evenbeat.model import SEVERITY, Cause, Instant, State
 from evenbeat.store.alert_records import AlertRecord
 from evenbeat.store.contract import ProblemFilter, Store
 from evenbeat.store.problem_records import ProblemRecord
@@ -35,6 +35,18 @@ class PlannedItem(NamedTuple):
     problem: int
     kind: ItemKind
     is_reminder: bool
+    sent: int = 0
+    """The severity that the channel was sent last; 0 for none."""
+    severities: frozenset[int] = frozenset()
+    """Only these are sent to the channel; empty for all."""
+
+    def is_unwanted(self, record: ProblemRecord) -> bool:
+        """Has the state changed since this was planned, so that the channel is not to be sent it any more?"""
+        if self.kind is not ItemKind.PROBLEM or record.closed is not None or record.state is State.OK:
+            return False  # one that flaps counts as it did while it is OK
+        severity = SEVERITY[record.state]
+        is_selected = not self.severities or severity in self.severities
+        return not is_selected or (severity <= self.sent and not self.is_reminder)
 
 
 class _Head(Struct):
@@ -63,6 +75,13 @@ class DocumentPart(NamedTuple):
     """
     is_full: bool
     """Nothing more fits."""
+    unwanted: frozenset[int] = frozenset()
+    """Problems that are left out, as their state has changed since they were planned: see `PlannedItem.is_unwanted`."""
+
+    @property
+    def has_items(self) -> bool:
+        """Does it say anything?"""
+        return sum(state is not None for state in self.states) > len(self.unwanted)
 
 
 class GrowingDocument:
@@ -81,26 +100,28 @@ class GrowingDocument:
         """What follows for these items, as far as they fit."""
         items: list[bytes] = []
         states: list[State | None] = []
+        unwanted: set[int] = set()
         size = self._size
         while len(states) < len(planned) and size <= _FULL_SIZE:
             piece = planned[len(states) : len(states) + _PIECE]
-            for encoded, state in await asyncio.to_thread(
-                self._composer.encode_items, piece, self._contact, self._longest
-            ):
+            encoded_items = await asyncio.to_thread(self._composer.encode_items, piece, self._contact, self._longest)
+            for item, (encoded, state) in zip(piece, encoded_items, strict=True):
                 size += len(encoded)
                 if size > _FULL_SIZE and (items or self._has_items):
                     break
                 states.append(state)
                 if encoded:
                     items.append(encoded)
+                elif state is not None:
+                    unwanted.add(item.problem)
         lead = self._head + (b"," if self._has_items and items else b"")
-        return DocumentPart(lead + b",".join(items), states, is_full=size > _FULL_SIZE)
+        return DocumentPart(lead + b",".join(items), states, size > _FULL_SIZE, frozenset(unwanted))
 
     def keep(self, part: DocumentPart) -> None:
         """This part is recorded: the next one follows it."""
         self._head = b""
         self._size += len(part.text)
-        self._has_items |= any(state is not None for state in part.states)
+        self._has_items |= part.has_items
 
 
 class MessageComposer:
@@ -121,16 +142,22 @@ class MessageComposer:
     def encode_items(
         self, planned: Sequence[PlannedItem], contact: str, longest: int | None
     ) -> list[tuple[bytes, State | None]]:
-        """Each as JSON, with the state that it says; nothing of a problem that is no longer kept."""
+        """Each as JSON, with the state that it says; nothing of a problem that is no longer kept, and the state alone
+        of one that is unwanted.
+        """
         ids = tuple(item.problem for item in planned)
         found = {record.id: record for record in self._store.problems(ProblemFilter(is_open=None, ids=ids))}
         told = {problem.id: _told(alerts, contact) for problem, alerts in self._store.alert_problems(ids)}
-        return [
-            (_encoder.encode(_item_of(item, record, told.get(item.problem, []), longest)), record.state)
-            if (record := found.get(item.problem)) is not None
-            else (b"", None)
-            for item in planned
-        ]
+
+        def encode(item: PlannedItem) -> tuple[bytes, State | None]:
+            record = found.get(item.problem)
+            if record is None:
+                return b"", None
+            if item.is_unwanted(record):
+                return b"", record.state
+            return _encoder.encode(_item_of(item, record, told.get(item.problem, []), longest)), record.state
+
+        return list(map(encode, planned))
 
 
 def encode_test_message(message: int, contact: str, link: str, now: Instant) -> bytes:
