@@ -50,7 +50,8 @@ class Editor:
         self.files = dict.fromkeys(NAMES, "tasks")
         self.paused: set[str] = set()
         self.history: dict[str, list[Since]] = {name: [] for name in NAMES}
-        self.killed: list[int] = []
+        self.outages: list[tuple[int, int]] = []
+        """When tasks may have had no scheduler: from the moment at which one was asked to stop, or killed."""
         self._folder = folder
 
     def text(self) -> str:
@@ -96,7 +97,8 @@ class Editor:
     def kill_scheduler(self) -> None:
         """It comes back in a moment, when others have its tasks or before that."""
         victim = self.cluster.programs[self.chance.choice(["s0", "s1"])]
-        self.killed.append(_now())
+        killed = _now()
+        self.outages.append((killed - SECOND, killed + _FAILOVER))
         victim.kill()
         self.edit()
         time.sleep(self.chance.choice([0.1, 8.0]))
@@ -119,17 +121,18 @@ class Editor:
         self.keys[task] = {"every": "3600s", "phase": f"{later}s"}
         self._change(lambda: self._door.set(task, self._task(task)))
         time.sleep(_HEARS / SECOND)
+        asked = _now()
         for name in ("s0", "s1"):
             self.cluster.programs[name].terminate()
         for name in ("s0", "s1"):
             self.cluster.programs[name].wait_until_stopped()
-        self.killed.append(_now())
         self.keys[task] = self._interval()
         self._change(lambda: self._door.set(task, self._task(task)))
         for name in ("s0", "s1"):
             self.cluster.programs[name].start()
         for name in ("s0", "s1"):
             self.cluster.programs[name].wait_until_ready()
+        self.outages.append((asked - SECOND, _now() + _FAILOVER))
         time.sleep(_HEARS / SECOND)
 
     def finish(self) -> int:
@@ -222,7 +225,7 @@ class Editor:
         if since.is_paused:
             return reason == "disabled" or reason.startswith("missed")
         if reason.startswith("missed"):
-            return all(any(killed - SECOND <= t <= killed + _FAILOVER for killed in self.killed) for t in times)
+            return all(any(begin <= t <= end for begin, end in self.outages) for t in times)
         return reason != "disabled"
 
 
