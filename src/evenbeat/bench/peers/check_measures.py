@@ -38,7 +38,7 @@ def plugin_missing() -> str | None:
 
 def measure_overload(contender: Scheduler, sizes: Sizes) -> dict[str, float]:
     """Runs per second where more is due than the machine can do."""
-    work = CheckWork(sizes.overload_tasks, 1, (str(PLUGIN), "0"))
+    work = CheckWork(sizes.overload_checks, 1, (str(PLUGIN), "0"))
     records, since, until, _ = _measured(contender, work, sizes)
     return {"runs_per_s": rate(records.ended, since, until)}
 
@@ -92,7 +92,7 @@ def check_measures() -> list[CheckMeasure]:
     return [
         CheckMeasure(
             "overload",
-            lambda s: f"check_dummy, {s.overload_tasks:,} checks every second (overload)",
+            lambda s: f"check_dummy, {s.overload_checks:,} checks every second (overload)",
             (schedulers[0], BareLoop(), *schedulers[1:]),
             measure_overload,
             plugin_missing,

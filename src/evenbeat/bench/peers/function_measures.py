@@ -14,7 +14,7 @@ from evenbeat.bench.peers.sizes import Sizes
 
 def overload_title(sizes: Sizes) -> str:
     """What the first measure is about."""
-    return f"A Python function, {sizes.overload_tasks:,} calls due every second (overload)"
+    return f"A Python function, {sizes.overload_functions:,} calls due every second (overload)"
 
 
 def offered_title(sizes: Sizes) -> str:
@@ -24,7 +24,7 @@ def offered_title(sizes: Sizes) -> str:
 
 def measure_function_overload(caller: FunctionCaller, sizes: Sizes) -> dict[str, float]:
     """Calls per second where more is due than the machine can do."""
-    records, since, until = _measured(caller, FunctionWork(sizes.overload_tasks, 1), sizes)
+    records, since, until = _measured(caller, FunctionWork(sizes.overload_functions, 1), sizes)
     return {"runs_per_s": rate(records.ended, since, until)}
 
 

@@ -9,7 +9,9 @@ class Sizes(NamedTuple):
     seconds: int = 15
     """Of each measurement at a rate; what comes before it is warm-up."""
     warm_up: int = 12
-    overload_tasks: int = 10_000
+    overload_checks: int = 10_000
+    """Each of them every second."""
+    overload_functions: int = 100_000
     """Each of them every second."""
     offered_checks: int = 5_000
     offered_functions: int = 2_000

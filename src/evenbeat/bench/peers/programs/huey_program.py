@@ -11,7 +11,7 @@ from importlib import import_module
 
 note = import_module("note").note  # of this folder, which is no package here
 
-_MOST = 60_000
+_MOST = 120_000
 """Runs that are scheduled in advance."""
 _SECONDS = 120
 _PER_SECOND = 4_000
