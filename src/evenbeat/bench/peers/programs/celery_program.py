@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
@@ -51,8 +52,10 @@ if __name__ != "__main__":
             self.merge_inplace(self.app.conf.beat_schedule)
 
         def apply_async(self, entry: Any, *args: Any, **kwargs: Any) -> Any:
-            entry.args = ((entry.last_run_at + entry.schedule.run_every).timestamp(),)
-            return super().apply_async(entry, *args, **kwargs)
+            # A copy: beat builds its whole heap anew when the arguments of an entry change.
+            sent = copy(entry)
+            sent.args = ((entry.last_run_at + entry.schedule.run_every).timestamp(),)
+            return super().apply_async(sent, *args, **kwargs)
 
 
 def main(tasks: str, every: str) -> None:
