@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -25,15 +26,17 @@ _FOR_EVER: Final = 1 << 60
 class BareLoop:
     """Two processes that spawn, read and reap, as in `evenbeat bench spawn`. They have no due times."""
 
-    name: Final = "loop"
     user_name: Final = None
-    environment: Final[Mapping[str, str]] = {}
+
+    def __init__(self, name: str = "loop", environment: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.name: Final = name
+        self.environment: Final = environment
 
     def missing(self) -> str | None:
         return None
 
     def version(self) -> str:
-        return "bare spawn loop"
+        return " ".join(["bare spawn loop", *(f"{name}={value}" for name, value in self.environment.items())])
 
     def prepare(self, folder: Path, work: CheckWork) -> None:
         (folder / "command.json").write_bytes(msgspec.json.encode(work.command))

@@ -17,6 +17,7 @@ from evenbeat.bench.peers.running import RunningContender, folder_for, hand_over
 from evenbeat.bench.peers.sizes import Sizes
 
 PLUGIN: Final = Path("/usr/lib/nagios/plugins/check_dummy")
+_UTF8: Final = {"LANG": "C.UTF-8"}
 _FLUSH_SECONDS: Final = 3
 """After a measurement: until Icinga has written its records, and the last runs have ended."""
 
@@ -102,6 +103,13 @@ def check_measures() -> list[CheckMeasure]:
             lambda s: f"check_dummy, {s.offered_checks / s.offered_every:,.0f} checks per second offered",
             schedulers,
             measure_offered,
+            plugin_missing,
+        ),
+        CheckMeasure(
+            "locale",
+            lambda s: f"check_dummy, {s.overload_checks:,} checks every second, with LANG=C and another locale",
+            (BareLoop(), BareLoop("loop-utf8", _UTF8), schedulers[0], EvenbeatNode("evenbeat-utf8", _UTF8)),
+            measure_overload,
             plugin_missing,
         ),
         CheckMeasure(

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -19,15 +20,18 @@ _AT_ONCE: Final = '[node]\nstart_window = "1s"\nstart_rate = 100000\n'
 class EvenbeatNode:
     """A node as `evenbeat up` runs it, with a database and everything that it does by default."""
 
-    name: Final = "evenbeat"
     user_name: Final = None
-    environment: Final[Mapping[str, str]] = {}
+
+    def __init__(self, name: str = "evenbeat", environment: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.name: Final = name
+        self.environment: Final = environment
 
     def missing(self) -> str | None:
         return None
 
     def version(self) -> str:
-        return f"evenbeat {version('evenbeat')}"
+        variables = (f"{name}={value}" for name, value in self.environment.items())
+        return " ".join([f"evenbeat {version('evenbeat')}", *variables])
 
     def prepare(self, folder: Path, work: CheckWork) -> None:
         with (folder / "work.toml").open("w") as out:
