@@ -193,7 +193,10 @@ def test_other_benches_have_no_peers(evenbeat: Evenbeat, words: list[str]) -> No
 def test_names_select_measures_and_contenders() -> None:
     found = measures(TINY, None)
     assert [m.name for m in selected(found, "start,spread")] == ["spread", "start"]
-    assert [(m.name, [c.name for c in m.contenders]) for m in selected(found, "loop")] == [("overload", ["loop"]), ("locale", ["loop"])]
+    assert [(m.name, [c.name for c in m.contenders]) for m in selected(found, "loop")] == [
+        ("overload", ["loop"]),
+        ("locale", ["loop"]),
+    ]
     assert [c.name for m in selected(found, "start,evenbeat") for c in m.contenders] == ["evenbeat"]
     assert selected(found, None) == found
 
