@@ -13,7 +13,7 @@ from evenbeat.bench.peers.figures import irregularity, lateness, peak_over_mean,
 from evenbeat.bench.peers.icinga import Icinga
 from evenbeat.bench.peers.logging_check import LoggingCheck
 from evenbeat.bench.peers.nagios import Nagios
-from evenbeat.bench.peers.running import RunningContender, folder_for, hand_over, running
+from evenbeat.bench.peers.running import CpuUse, CpuWatch, RunningContender, folder_for, hand_over, running
 from evenbeat.bench.peers.sizes import Sizes
 
 PLUGIN: Final = Path("/usr/lib/nagios/plugins/check_dummy")
@@ -41,16 +41,18 @@ def measure_overload(contender: Scheduler, sizes: Sizes) -> dict[str, float]:
     """Runs per second where more is due than the machine can do, and the processor time that each takes."""
     work = CheckWork(sizes.overload_checks, 1, (str(PLUGIN), "0"))
     records, since, until, cpu = _measured(contender, work, sizes)
-    runs = rate(records.ended, since, until)
-    return {"runs_per_s": runs, "cpu_ms_per_run": cpu * 1e3 / max(runs, 1.0)}
+    return _runs_and_cpu(rate(records.ended, since, until), cpu)
 
 
 def measure_offered(contender: Scheduler, sizes: Sizes) -> dict[str, float]:
     """Lateness at a rate that the machine can do, and the processor time that it takes, children included."""
     work = CheckWork(sizes.offered_checks, sizes.offered_every, (str(PLUGIN), "0"))
     records, since, until, cpu = _measured(contender, work, sizes)
-    runs = rate(records.ended, since, until)
-    return {"runs_per_s": runs, **lateness(records, since, until), "cpu_ms_per_run": cpu * 1e3 / max(runs, 1.0)}
+    return _runs_and_cpu(rate(records.ended, since, until), cpu) | lateness(records, since, until)
+
+
+def _runs_and_cpu(runs: float, cpu: CpuUse) -> dict[str, float]:
+    return {"runs_per_s": runs, "cpu_ms_per_run": cpu.contender * 1e3 / max(runs, 1.0), "others_cpus": cpu.others}
 
 
 def measure_spread(contender: Scheduler, sizes: Sizes) -> dict[str, float]:
@@ -139,14 +141,13 @@ def _at_work(contender: Scheduler, work: CheckWork) -> Iterator[tuple[RunningCon
             yield started, folder
 
 
-def _measured(contender: Scheduler, work: CheckWork, sizes: Sizes) -> tuple[RunRecords, int, int, float]:
-    """Records, the first and last second that count, and the processor seconds used per second."""
+def _measured(contender: Scheduler, work: CheckWork, sizes: Sizes) -> tuple[RunRecords, int, int, CpuUse]:
+    """Records, the first and last second that count, and how busy the processors were."""
     with _at_work(contender, work) as (started, folder):
         started.work(sizes.warm_up)
-        before, since = started.cpu_seconds(), time.time()
+        watch, since = CpuWatch(started), time.time()
         started.work(sizes.seconds)
-        until = time.time()
-        cpu = (started.cpu_seconds() - before) / (until - since)
+        cpu, until = watch.use(), time.time()
         started.work(_FLUSH_SECONDS)
         started.stop()
         return contender.records(folder), int(since) + 1, int(until), cpu

@@ -8,7 +8,7 @@ from evenbeat.bench.peers.contract import RunRecords
 from evenbeat.bench.peers.figures import lateness, rate
 from evenbeat.bench.peers.function_callers import FunctionCaller, FunctionWork, environment_of
 from evenbeat.bench.peers.logging_check import read_pairs
-from evenbeat.bench.peers.running import folder_for, running
+from evenbeat.bench.peers.running import CpuWatch, folder_for, running
 from evenbeat.bench.peers.sizes import Sizes
 
 
@@ -24,18 +24,23 @@ def offered_title(sizes: Sizes) -> str:
 
 def measure_function_overload(caller: FunctionCaller, sizes: Sizes) -> dict[str, float]:
     """Calls per second where more is due than the machine can do."""
-    records, since, until = _measured(caller, FunctionWork(sizes.overload_functions, 1), sizes)
-    return {"runs_per_s": rate(records.ended, since, until)}
+    records, since, until, others = _measured(caller, FunctionWork(sizes.overload_functions, 1), sizes)
+    return {"runs_per_s": rate(records.ended, since, until), "others_cpus": others}
 
 
 def measure_function_offered(caller: FunctionCaller, sizes: Sizes) -> dict[str, float]:
     """How late the function started, by its own clock."""
-    records, since, until = _measured(caller, FunctionWork(sizes.offered_functions, sizes.offered_every), sizes)
-    return {"runs_per_s": rate(records.ended, since, until), **lateness(records, since, until)}
+    work = FunctionWork(sizes.offered_functions, sizes.offered_every)
+    records, since, until, others = _measured(caller, work, sizes)
+    runs = rate(records.ended, since, until)
+    return {"runs_per_s": runs, "others_cpus": others, **lateness(records, since, until)}
 
 
-def _measured(caller: FunctionCaller, work: FunctionWork, sizes: Sizes) -> tuple[RunRecords, int, int]:
-    """What the function wrote, and the first and last second that count. It returns at once: its start is its end."""
+def _measured(caller: FunctionCaller, work: FunctionWork, sizes: Sizes) -> tuple[RunRecords, int, int, float]:
+    """What the function wrote, the first and last second that count, and how many processors others kept busy.
+
+    The function returns at once: its start is its end.
+    """
     with folder_for(None) as folder:
         log = folder / "calls"
         log.touch()
@@ -43,7 +48,8 @@ def _measured(caller: FunctionCaller, work: FunctionWork, sizes: Sizes) -> tuple
         with running(command, folder, None, environment_of(log)) as started:
             started.wait_for(log, sizes.start_most_seconds)
             started.work(sizes.warm_up)
-            since = int(time.time())
+            watch, since = CpuWatch(started), int(time.time())
             started.work(sizes.seconds)
+            others = watch.use().others
         due, called = read_pairs(log)
-    return RunRecords(called, np.maximum(called - due, 0.0)), since, since + sizes.seconds
+    return RunRecords(called, np.maximum(called - due, 0.0)), since, since + sizes.seconds, others

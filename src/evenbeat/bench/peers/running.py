@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Final
+from typing import Final, NamedTuple
 
 _STOP_SECONDS: Final = 10.0
 """Time to stop in order; after it the contender is killed."""
@@ -129,6 +129,27 @@ class RunningContender:
         return " ".join(self._log.read_text(errors="replace")[-_LOG_END:].split())
 
 
+class CpuUse(NamedTuple):
+    """How many processors were busy on average."""
+
+    contender: float
+    others: float
+    """With what else ran on this machine: the less, the more a measurement is worth."""
+
+
+class CpuWatch:
+    """Measures from when it is made until it is asked."""
+
+    def __init__(self, contender: RunningContender) -> None:
+        self._contender = contender
+        self._began, self._machine, self._ours = monotonic(), _machine_cpu_seconds(), contender.cpu_seconds()
+
+    def use(self) -> CpuUse:
+        seconds = monotonic() - self._began
+        ours = (self._contender.cpu_seconds() - self._ours) / seconds
+        return CpuUse(ours, max(0.0, (_machine_cpu_seconds() - self._machine) / seconds - ours))
+
+
 @contextmanager
 def running(
     command: Sequence[str], folder: Path, user_name: str | None, environment: Mapping[str, str]
@@ -139,6 +160,12 @@ def running(
         yield contender
     finally:
         contender.stop()
+
+
+def _machine_cpu_seconds() -> float:
+    """Processor time of everything, also what other guests of the same host took (steal)."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = Path("/proc/stat").read_text().split()[1:9]
+    return sum(map(int, (user, nice, system, irq, softirq, steal))) / _TICKS
 
 
 def descendants(pid: int) -> list[int]:

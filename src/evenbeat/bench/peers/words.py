@@ -12,6 +12,7 @@ _WORDS: Final = {
     "p99_ms": ("p99 ms", 1),
     "max_ms": ("max ms", 0),
     "cpu_ms_per_run": ("CPU ms/run", 2),
+    "others_cpus": ("CPUs that others used", 1),
     "start_peak": ("peak/mean after a start", 2),
     "reload_peak": ("after a reload", 2),
     "irregular_p50_ms": ("irregular by p50 ms", 1),
