@@ -1,5 +1,8 @@
 """Icinga 2 as a contender: its configuration, and what its writer of performance data says of runs."""
 
+import grp
+import os
+import pwd
 import re
 import subprocess
 from collections.abc import Mapping
@@ -10,6 +13,7 @@ import msgspec
 
 from evenbeat.bench.peers.contract import CheckWork, RunRecords, records_of
 from evenbeat.bench.peers.nagios import CHECKS_PER_HOST
+from evenbeat.bench.peers.running import user_to_run_as
 
 PROGRAM: Final = Path("/usr/sbin/icinga2")
 _FOLDERS: Final = {
@@ -60,7 +64,11 @@ class Icinga:
 
     name: Final = "icinga"
     user_name: Final = "nagios"
-    environment: Final[Mapping[str, str]] = {"ICINGA2_USER": user_name, "ICINGA2_GROUP": user_name}
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        user, group = _user_and_group(self.user_name)
+        return {"ICINGA2_USER": user, "ICINGA2_GROUP": group}
 
     def missing(self) -> str | None:
         return None if PROGRAM.exists() else "Icinga 2 is not installed: apt-get install icinga2-bin"
@@ -86,7 +94,8 @@ class Icinga:
 
     def command(self, folder: Path) -> list[str]:
         constants = {name: str(folder / below) for name, below in _FOLDERS.items()}
-        constants |= {"NodeName": "bench", "RunAsUser": self.user_name, "RunAsGroup": self.user_name}
+        user, group = _user_and_group(self.user_name)
+        constants |= {"NodeName": "bench", "RunAsUser": user, "RunAsGroup": group}
         defined = [word for name, value in constants.items() for word in ("-D", f"{name}={value}")]
         return [str(PROGRAM), "daemon", "-c", str(folder / "icinga2.conf"), *defined]
 
@@ -96,6 +105,12 @@ class Icinga:
             # The last line may be cut off where Icinga was killed.
             rows += [_row(line) for line in file.read_text().split("\n")[:-1]]
         return records_of(rows)
+
+
+def _user_and_group(user_name: str) -> tuple[str, str]:
+    """Names of whom Icinga runs as: it refuses to be anybody else."""
+    user = user_to_run_as(user_name) or pwd.getpwuid(os.geteuid())
+    return user.pw_name, grp.getgrgid(user.pw_gid).gr_name
 
 
 def _row(line: str) -> tuple[float, float]:
