@@ -13,19 +13,27 @@ note = import_module("note").note  # of this folder, which is no package here
 
 _MOST = 120_000
 """Runs that are scheduled in advance."""
-_SECONDS = 120
-_PER_SECOND = 4_000
-"""As many can be scheduled, at least."""
+_SECONDS = 90
+_SAMPLE = 500
+"""Runs that are scheduled and dropped first, to learn how long that takes here."""
 
 
 def main(tasks: int, every: int) -> None:
     huey = import_module("huey").SqliteHuey("peers", filename="huey.db", results=False, utc=True)
     function = huey.task()(note)
     runs = min(_MOST, int(_SECONDS * tasks / every))
-    began = time.time() + 1 + runs / _PER_SECOND
-    for number in range(runs):
-        due = began + every * number / tasks
+
+    def schedule(due: float) -> None:
         huey.add_schedule(function.s(due, eta=datetime.fromtimestamp(due, UTC).replace(tzinfo=None)))
+
+    sampling = time.time()
+    for _ in range(_SAMPLE):
+        schedule(sampling)
+    # The first run is due after the last one is scheduled: twice as long as expected, as other programs may interfere.
+    began = time.time() + 1 + 2 * runs * (time.time() - sampling) / _SAMPLE
+    huey.storage.flush_schedule()
+    for number in range(runs):
+        schedule(began + every * number / tasks)
     huey.create_consumer(workers=os.cpu_count() or 1, periodic=False, scheduler_interval=1).run()
 
 
