@@ -131,8 +131,8 @@ def test_one_that_fails_keeps_nothing_from_being_measured() -> None:
     assert order == ["good", "other", "other", "good", "other", "good"], "another one begins each round"
     assert lines_of(measured, {"good": "good 1.0"})[:3] == [
         "[bold]The work[/bold]",
-        "  good 1.0              runs/s 2,040 (2,010 to 2,060)",
-        "  other                 p99 ms 1.2 (1.2 to 1.2)",
+        "  good 1.0  runs/s 2,040 (2,010 to 2,060)",
+        "  other     p99 ms 1.2 (1.2 to 1.2)",
     ]
 
 

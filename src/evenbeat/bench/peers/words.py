@@ -27,8 +27,10 @@ _WORDS: Final = {
 
 def lines_of(measured: Measured, versions: Mapping[str, str]) -> list[str]:
     """A title, a line for each contender, and a line for each that is missing."""
+    names = {name: versions.get(name, name) for name in measured.figures}
+    width = max(map(len, names.values()), default=0) + 2
     found = [
-        f"  {versions.get(name, name):<22}"
+        f"  {names[name]:<{width}}"
         + "  ".join(f"{_WORDS[key][0]} {_with_spread(values, _WORDS[key][1])}" for key, values in figures.items())
         for name, figures in measured.figures.items()
     ]
