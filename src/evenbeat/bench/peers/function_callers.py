@@ -20,6 +20,8 @@ class FunctionWork(NamedTuple):
 
     tasks: int
     every: int
+    seconds: int
+    """How long it lasts, at most."""
 
 
 class FunctionCaller(NamedTuple):
@@ -65,7 +67,7 @@ def _caller(package: str, python: str) -> FunctionCaller:
         return None
 
     def prepare(_: Path, work: FunctionWork) -> list[str]:
-        return [python, str(program), str(work.tasks), str(work.every)]
+        return [python, str(program), str(work.tasks), str(work.every), str(work.seconds)]
 
     return FunctionCaller(package.lower(), missing, version, prepare)
 

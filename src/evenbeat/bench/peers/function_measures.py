@@ -1,6 +1,7 @@
 """What is measured of schedulers of Python functions: calls per second in overload, and lateness at a rate."""
 
 import time
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from evenbeat.bench.peers.function_callers import FunctionCaller, FunctionWork, 
 from evenbeat.bench.peers.logging_check import read_pairs
 from evenbeat.bench.peers.running import CpuWatch, folder_for, running
 from evenbeat.bench.peers.sizes import Sizes
+
+_MARGIN_SECONDS: Final = 5
+"""For what comes between the first call and the warm-up."""
 
 
 def overload_title(sizes: Sizes) -> str:
@@ -24,16 +28,20 @@ def offered_title(sizes: Sizes) -> str:
 
 def measure_function_overload(caller: FunctionCaller, sizes: Sizes) -> dict[str, float]:
     """Calls per second where more is due than the machine can do."""
-    records, since, until, others = _measured(caller, FunctionWork(sizes.overload_functions, 1), sizes)
+    records, since, until, others = _measured(caller, FunctionWork(sizes.overload_functions, 1, _seconds(sizes)), sizes)
     return {"runs_per_s": rate(records.ended, since, until), "others_cpus": others}
 
 
 def measure_function_offered(caller: FunctionCaller, sizes: Sizes) -> dict[str, float]:
     """How late the function started, by its own clock."""
-    work = FunctionWork(sizes.offered_functions, sizes.offered_every)
+    work = FunctionWork(sizes.offered_functions, sizes.offered_every, _seconds(sizes))
     records, since, until, others = _measured(caller, work, sizes)
     runs = rate(records.ended, since, until)
     return {"runs_per_s": runs, "others_cpus": others, **lateness(records, since, until)}
+
+
+def _seconds(sizes: Sizes) -> int:
+    return sizes.warm_up + sizes.seconds + _MARGIN_SECONDS
 
 
 def _measured(caller: FunctionCaller, work: FunctionWork, sizes: Sizes) -> tuple[RunRecords, int, int, float]:

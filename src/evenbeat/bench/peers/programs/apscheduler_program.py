@@ -1,4 +1,4 @@
-"""APScheduler 3 calls a function many times: `python apscheduler_program.py TASKS SECONDS`; jobs in memory, threads."""
+"""APScheduler 3 calls a function many times: `python apscheduler_program.py TASKS INTERVAL`; jobs in memory."""
 
 import sys
 import time

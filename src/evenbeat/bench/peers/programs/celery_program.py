@@ -1,4 +1,4 @@
-"""Celery beat and a worker call a function many times: `python celery_program.py TASKS SECONDS`.
+"""Celery beat and a worker call a function many times: `python celery_program.py TASKS INTERVAL`.
 
 The broker is a Redis of its own where there is one, else the file system. As a module, this is the application.
 """

@@ -1,4 +1,4 @@
-"""huey calls a function at given times: `python huey_program.py TASKS SECONDS`; tasks in SQLite, threads.
+"""huey calls a function at given times: `python huey_program.py TASKS INTERVAL SECONDS`; tasks in SQLite, threads.
 
 Its own periodic tasks know whole minutes only. So each run is scheduled in advance, by the time when it is due.
 """
@@ -11,17 +11,16 @@ from importlib import import_module
 
 note = import_module("note").note  # of this folder, which is no package here
 
-_MOST = 120_000
+_MOST = 80_000
 """Runs that are scheduled in advance."""
-_SECONDS = 90
 _SAMPLE = 500
 """Runs that are scheduled and dropped first, to learn how long that takes here."""
 
 
-def main(tasks: int, every: int) -> None:
+def main(tasks: int, every: int, seconds: int) -> None:
     huey = import_module("huey").SqliteHuey("peers", filename="huey.db", results=False, utc=True)
     function = huey.task()(note)
-    runs = min(_MOST, int(_SECONDS * tasks / every))
+    runs = min(_MOST, seconds * tasks // every)
 
     def schedule(due: float) -> None:
         huey.add_schedule(function.s(due, eta=datetime.fromtimestamp(due, UTC).replace(tzinfo=None)))
@@ -38,4 +37,4 @@ def main(tasks: int, every: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))
