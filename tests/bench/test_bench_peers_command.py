@@ -57,10 +57,11 @@ def test_each_contender_is_really_measured(measure_name: str, contender_name: st
     assert figures.get("memory_mb", [1.0])[0] > 0
 
 
-def test_no_contender_and_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("session", ["", "setsid "])
+def test_no_contender_and_no_folder_is_left(session: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_STOP_SECONDS", 0.2)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    stubborn = f"trap '' TERM; sleep 600 & echo $! > {tmp_path}/child; wait"
+    stubborn = f"trap '' TERM; {session}sleep 600 & echo $! > {tmp_path}/child; wait"
     with (
         pytest.raises(KeyboardInterrupt),
         running.folder_for(None) as folder,
@@ -221,7 +222,10 @@ def test_a_picture_is_drawn_of_what_was_measured(tmp_path: Path) -> None:
     from evenbeat.bench.peers.bench import Measured
     from evenbeat.bench.peers.drawing import draw_peers
 
-    both = {"evenbeat": {"runs_per_s": [2_000.0, 2_100.0]}, "nagios": {"runs_per_s": [1_400.0, 1_500.0]}}
+    both = {
+        "evenbeat": {"runs_per_s": [2_000.0, 2_100.0], "cpu_ms_per_run": [0.8, 0.9]},
+        "nagios": {"runs_per_s": [1_400.0, 1_500.0], "cpu_ms_per_run": [1.1, 1.2]},
+    }
     nothing = Measured("spread", "Spread", {}, ["no compiler"])
     path = tmp_path / "peers.png"
     draw_peers([Measured("overload", "Overload", both, []), nothing], {"nagios": "Nagios 4"}, str(path))

@@ -8,11 +8,13 @@ from evenbeat.cli.output.picture import new_figure, save_figure
 
 _PANELS: Final = (
     ("overload", "runs_per_s", "check_dummy, overload: runs/s (more is better)"),
-    ("offered", "p99_ms", "check_dummy, offered rate: p99 of lateness, ms (less is better)"),
-    ("functions", "runs_per_s", "a Python function, overload: runs/s"),
-    ("functions_offered", "p99_ms", "a Python function, offered rate: p99 of lateness, ms"),
-    ("spread", "start_peak", "peak / mean load per second after a start (1 is even)"),
-    ("start", "memory_mb", "100,000 checks: memory, MB (less is better)"),
+    ("overload", "cpu_ms_per_run", "the same: ms of processor time per run (less)"),
+    ("offered", "p99_ms", "check_dummy, offered: p99 of lateness, ms (less)"),
+    ("functions", "runs_per_s", "function, overload: calls/s (more)"),
+    ("functions_offered", "p99_ms", "function, offered: p99 of lateness, ms (less)"),
+    ("spread", "start_peak", "busiest second / mean after a start (1 is even)"),
+    ("spread", "reload_peak", "busiest second / mean after a reload (1 is even)"),
+    ("start", "memory_mb", "memory with many checks, MB (less)"),
 )
 _OURS: Final = "#d1495b"
 _THEIRS: Final = "#2a6f97"
@@ -28,7 +30,7 @@ def draw_peers(measured: list[Measured], versions: dict[str, str], path: str) ->
     found = {each.name: each.figures for each in measured if each.figures}
     panels = [panel for panel in _PANELS if panel[0] in found]
     rows = max(1, -(-len(panels) // 2))
-    figure = new_figure(path, 10, 1.9 * rows)
+    figure = new_figure(path, 9, 1.6 * rows)
     grid = figure.subplots(rows, 2, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)

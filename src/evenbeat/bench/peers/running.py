@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 _STOP_SECONDS: Final = 10.0
 """Time to stop in order; after it the contender is killed."""
+_KILL_SECONDS: Final = 5.0
+"""Time for killed processes to disappear."""
 _POLL_SECONDS: Final = 0.05
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _LOG_END: Final = 2_000
@@ -104,17 +106,20 @@ class RunningContender:
     def stop(self) -> None:
         """Stop it, in order if it does so in time, with everything that it started."""
         # A contender that dies leaves children behind that nothing connects with it any more: list them before.
-        family = [self._process.pid, *descendants(self._process.pid)]
+        family = {pid: _start_time(pid) for pid in descendants(self._process.pid)}
         if self._process.poll() is None:
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_STOP_SECONDS)
-        for pid in {*family, *_members_of_session(self._process.pid)}:
-            if pid != self._process.pid and _session(pid) == self._process.pid:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        family |= {pid: _start_time(pid) for pid in _members_of_session(self._process.pid)}
         self._process.kill()
         self._process.wait()
+        until = monotonic() + _KILL_SECONDS
+        while (left := [pid for pid, started in family.items() if _is_alive(pid, started)]) and monotonic() < until:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            sleep(_POLL_SECONDS)
 
     def cpu_seconds(self) -> float:
         """Processor time of the contender and of everything that it started and reaped."""
@@ -182,6 +187,17 @@ def descendants(pid: int) -> list[int]:
 def _members_of_session(session: int) -> list[int]:
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if _session(pid) == session]
+
+
+def _start_time(pid: int) -> str:
+    """Tells a process from a later one with its number; empty if there is none."""
+    words = _stat_words(pid)
+    return words[19] if words else ""
+
+
+def _is_alive(pid: int, started: str) -> bool:
+    words = _stat_words(pid)
+    return bool(words) and words[19] == started and words[0] not in "ZX"
 
 
 def _session(pid: int) -> int:
