@@ -8,12 +8,13 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constrain
 READY := $(VENV)/.ready
 READY_TO_RUN := $(VENV)/.ready-to-run
 READY_FOR_CLUSTER := $(VENV)/.ready-for-cluster
+PEERS := out/peers
 LISTEN := 127.0.0.1:8629
 
 # Tests start hundreds of Python processes: each of them would compile all of evenbeat anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run cluster tour test test-dev lint bench docs screenshots mutants faults soak sbom hashes clean
+.PHONY: run cluster tour test test-dev lint bench peers docs screenshots mutants faults soak sbom hashes clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once ..."
@@ -65,6 +66,14 @@ lint: $(READY) ## style, types, and who may import whom
 
 bench: $(READY) ## ratios against bare baselines measured in the same run
 	$(PY) -m evenbeat bench core
+
+$(PEERS)/.ready:
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'apscheduler<4' 'celery[redis]' huey packaging
+	@touch $@
+
+peers: $(READY) $(PEERS)/.ready ## beside Nagios, Icinga, APScheduler, Celery and huey, as far as they are here; over an hour
+	$(PY) -m evenbeat bench peers --peers-python $(PEERS)/bin/python --plot docs/img/peers.png
 
 docs: $(READY) ## draw the pictures anew, write down what the examples print now, check the links
 	$(PY) -m evenbeat spread --tasks 10000 --every 10s,30s,1m,5m,15m,1h --strategy all --seed 1 --plot docs/img/spread.png

@@ -3,10 +3,11 @@
 import os
 import select
 import sys
+from collections.abc import Callable
 
 
-def run_processes(program: str, count: int, in_flight: int) -> None:
-    """Run a command many times, several at the same time."""
+def run_processes(command: list[str], count: int, in_flight: int, ended: Callable[[], None] = lambda: None) -> None:
+    """Run a command many times, several at the same time; call `ended` after each run."""
     poll = select.epoll()
     environment = dict(os.environb)
     children: dict[int, int] = {}
@@ -15,7 +16,7 @@ def run_processes(program: str, count: int, in_flight: int) -> None:
         while started < count and len(children) < in_flight:
             reader, writer = os.pipe()
             output = ((os.POSIX_SPAWN_DUP2, writer, 1), (os.POSIX_SPAWN_DUP2, writer, 2))
-            children[reader] = os.posix_spawn(program, (program,), environment, file_actions=output, setpgroup=0)
+            children[reader] = os.posix_spawn(command[0], command, environment, file_actions=output, setpgroup=0)
             os.close(writer)
             poll.register(reader, select.EPOLLIN)
             started += 1
@@ -25,10 +26,12 @@ def run_processes(program: str, count: int, in_flight: int) -> None:
                 poll.unregister(reader)
                 os.close(reader)
                 os.waitpid(children.pop(reader), 0)
+                ended()
     poll.close()
 
 
-for line in sys.stdin:
-    program, count = line.split()
-    run_processes(program, int(count), int(sys.argv[1]))
-    print("done", flush=True)
+if __name__ == "__main__":
+    for line in sys.stdin:
+        program, times = line.split()
+        run_processes([program], int(times), int(sys.argv[1]))
+        print("done", flush=True)

@@ -186,11 +186,19 @@ def _add_bench(commands: "_Commands") -> None:
     what = (
         "core: times, segments, memory; spawn: short commands; store: claims and finishes; node, cluster: everything; "
     )
-    what += "alerts: a storm of problems"
-    command.add_argument("what", choices=["core", "spawn", "store", "node", "cluster", "alerts"], help=what)
+    what += "alerts: a storm of problems; peers: beside Nagios, Icinga, APScheduler, Celery and huey"
+    command.add_argument("what", choices=["core", "spawn", "store", "node", "cluster", "alerts", "peers"], help=what)
     command.add_argument("--pairs", type=int, default=5, metavar="N", help="interleaved pairs per measure (default: 5)")
+    command.add_argument("--only", metavar="NAME,..", help="peers: only these measures, only these contenders")
+    command.add_argument("--seconds", type=int, metavar="N", help="peers: seconds per measurement (default: 15)")
+    help_ = "peers: the Python where APScheduler, Celery and huey are installed (default: this one)"
+    command.add_argument("--peers-python", metavar="PATH", help=help_)
     command.add_argument("--with-api-load", action="store_true", help="node: lateness while 1,000 requests/s are read")
-    command.add_argument("--plot", metavar="FILE.png", help="draw a segment's cost by size (needs evenbeat[plot])")
+    command.add_argument(
+        "--plot",
+        metavar="FILE.png",
+        help="core: draw a segment's cost by size; peers: the figures (needs evenbeat[plot])",
+    )
 
 
 def _add_check_config(commands: "_Commands") -> None:
