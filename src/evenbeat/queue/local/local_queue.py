@@ -23,6 +23,7 @@ from evenbeat.queue.local.function_hosts import FunctionHosts
 from evenbeat.queue.local.host_environment import own_user
 from evenbeat.queue.local.suspect_workers import IsolatedExecutors
 from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.plain_results import Results, tokens_of
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
     NODE_ENVIRONMENT,
@@ -52,7 +53,7 @@ class LocalQueue:
     def __init__(
         self,
         workers: int,
-        on_results: Callable[[list[RunResult]], None],
+        on_results: Callable[[Results], None],
         on_started: Callable[[list[tuple[int, int]]], None],
         *,
         kill_after: Callable[[int], int],
@@ -86,7 +87,7 @@ class LocalQueue:
         self._restarts_of_ended = 0
         self._idle_check: asyncio.TimerHandle | None = None
 
-    def _new_isolated_worker(self, ended: Callable[[list[RunResult]], None]) -> CommandWorkers:
+    def _new_isolated_worker(self, ended: Callable[[Results], None]) -> CommandWorkers:
         """A command worker for runs that must not share one."""
         worker = CommandWorkers(1, ended, self._on_started, self._now, self.orphan_guard, self._pass_env)
         worker.start(self._offset)
@@ -298,8 +299,8 @@ class LocalQueue:
     def _now(self) -> int:
         return boot_time() + self._offset
 
-    def _take_results(self, results: list[RunResult]) -> None:
-        self._pending.difference_update([result.token for result in results])
+    def _take_results(self, results: Results) -> None:
+        self._pending.difference_update(tokens_of(results))
         self._on_results(results)
         if self._none_pending is not None and not self._pending:
             self._none_pending.set()

@@ -19,8 +19,8 @@ from evenbeat.child_processes.worker_records import WORKER_VARIABLE
 from evenbeat.core.environment import without_secrets
 from evenbeat.model import OUTPUT_LIMIT
 from evenbeat.wire import worker_frames
+from evenbeat.wire.plain_results import MessageToNode, read_messages
 from evenbeat.wire.worker_frames import (
-    FrameToNode,
     FrameToWorker,
     OutputFrame,
     ReadOutputFrame,
@@ -51,7 +51,7 @@ class WorkerHandle:
     def __init__(
         self,
         program: tuple[str, ...],
-        on_frames: Callable[["WorkerHandle", list[FrameToNode]], None],
+        on_frames: Callable[["WorkerHandle", list[MessageToNode]], None],
         on_gone: Callable[["WorkerHandle"], None],
         orphan_guard: OrphanGuard,
         *,
@@ -160,6 +160,13 @@ class WorkerHandle:
         if part:
             self.send(RunsFrame(part))
 
+    def have_ended(self, tokens: list[int]) -> None:
+        """It has reported the ends of these runs."""
+        for token in tokens:
+            self.outstanding.pop(token, None)
+        for token in tokens if self.reported_running else ():
+            self.reported_running.pop(token, None)
+
     def send(self, message: FrameToWorker) -> None:
         """Send a frame now, or as soon as the worker reads."""
         if self.is_gone:
@@ -185,7 +192,7 @@ class WorkerHandle:
             self._process.signal(self.read_signal)
         return reader
 
-    def _answer_readers(self, messages: list[FrameToNode]) -> list[FrameToNode]:
+    def _answer_readers(self, messages: list[MessageToNode]) -> list[MessageToNode]:
         """Give answers to those who asked; returns the other messages."""
         for message in messages:
             if isinstance(message, OutputFrame) and (reader := self._readers.pop(message.token, None)) is not None:
@@ -234,7 +241,7 @@ class WorkerHandle:
             return False
         self.last_heard = time.monotonic()
         try:
-            messages = worker_frames.decode_node_frames(self._frames.split(data))
+            messages = read_messages(self._frames, data)
         except ValueError:
             self.distrust()
             return False
