@@ -41,7 +41,8 @@ def full_results(results: Results) -> list[RunResult]:
     """The results one by one."""
     if not isinstance(results, PlainResults):
         return results
-    return [RunResult(token, Outcome.SUCCEEDED, 0, *times, b"") for token, *times in zip(*results, strict=True)]
+    runs = zip(results.tokens, results.started, results.ended, strict=True)
+    return [RunResult(token, Outcome.SUCCEEDED, 0, started, ended, b"") for token, started, ended in runs]
 
 
 def encode_plain_frame(token: int, started: int, ended: int) -> bytes:

@@ -17,7 +17,7 @@ from evenbeat.child_processes.supervisor import RestartBackoff
 from evenbeat.model import Job, Outcome
 from evenbeat.queue.local import command_workers, sync_function_hosts
 from evenbeat.queue.local.worker_process import WorkerHandle
-from evenbeat.wire.plain_results import MessageToNode
+from evenbeat.wire.plain_results import MessageToNode, Results
 from evenbeat.wire.worker_frames import ResultsFrame, RunResult
 
 HERE = Path(__file__).parents[2] / "support"
@@ -329,7 +329,7 @@ def test_a_worker_whose_word_could_not_be_taken_is_replaced() -> None:
         command_workers = queue_node.queue._command_workers
         take, failures = command_workers._results, iter([RuntimeError("a bug")])
 
-        def failing(results: list[RunResult]) -> None:
+        def failing(results: Results) -> None:
             for error in failures:
                 raise error
             take(results)

@@ -394,7 +394,7 @@ class TurnLoop:
         conditions = condition_columns_of(c, rows, last_start, changed | failed, now)
         finishes = list(map(_finish_of, zip(numbers, *how, *conditions, strict=True)))
         for i, condition in zip(gone.tolist(), left, strict=True):
-            finishes[i] = Finish(*finishes[i][: -len(condition)], *condition)
+            finishes[i] = _finish_of((*finishes[i][: -len(condition)], *condition))
         for u, r in ended.with_more:
             if r.cursor is not None:
                 self.cursors[u.number] = r.cursor

@@ -141,9 +141,10 @@ class CommandWorkers:
             match message:
                 case ResultsFrame(results, accepted, plain):
                     worker.accepted_count = accepted
-                    for some in filter(None, (results, decode_records(plain) if plain else None)):
-                        worker.have_ended(tokens_of(some))
-                        self._results(some)
+                    if results:
+                        self._take(worker, results)
+                    if plain:
+                        self._take(worker, decode_records(plain))
                 case StartedFrame(starts):
                     worker.reported_running.update(starts)
                     self._started(starts)
@@ -151,6 +152,10 @@ class CommandWorkers:
                     worker.is_ready = True
                 case OutOfResourcesFrame(reason):
                     worker.resource_problem = reason
+
+    def _take(self, worker: WorkerHandle, results: Results) -> None:
+        worker.have_ended(tokens_of(results))
+        self._results(results)
 
     def _has_ended(self, worker: WorkerHandle) -> None:
         self._supervisor.ended(worker)

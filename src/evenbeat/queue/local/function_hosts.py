@@ -67,8 +67,10 @@ class FunctionHosts:
     def give(self, runs: list[tuple[RunSpec, str]]) -> None:
         """Runs and their functions."""
         self.was_idle = False
-        self._pending.update(run.token for run, _ in runs)
-        ordinary = [(run, function) for run, function in runs if function not in self._async_functions]
+        self._pending.update([run.token for run, _ in runs])
+        ordinary = runs
+        if self._async_functions:
+            ordinary = [(run, function) for run, function in runs if function not in self._async_functions]
         if ordinary:
             self.sync_hosts.give(ordinary)
         if len(ordinary) < len(runs):

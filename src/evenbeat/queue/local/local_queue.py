@@ -27,6 +27,7 @@ from evenbeat.wire.plain_results import Results, tokens_of
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
     NODE_ENVIRONMENT,
+    TOKEN_OF,
     HostEnvironment,
     OutputFrame,
     RunResult,
@@ -156,20 +157,25 @@ class LocalQueue:
         pools: Sequence[str | None] | None = None,  # noqa: ARG002 - local workers serve every pool
     ) -> None:
         """Execute these runs. `functions`: the function of each, None for a command; omitted if all are commands."""
-        self._pending.update([run.token for run in runs])
+        self._pending.update(map(TOKEN_OF, runs))
         if functions is None:
             self._give_commands(list(runs))
             return
         commands: list[RunSpec] = []
-        by_environment: dict[HostEnvironment, list[tuple[RunSpec, str]]] = {}
+        calls: list[tuple[RunSpec, str]] = []
+        elsewhere: dict[HostEnvironment, list[tuple[RunSpec, str]]] = {}
         for run, function in zip(runs, functions, strict=True):
             if function is None:
                 commands.append(run)
+            elif (environment := host_environment_of(run)) is NODE_ENVIRONMENT:
+                calls.append((run, function))
             else:
-                by_environment.setdefault(host_environment_of(run), []).append((run, function))
+                elsewhere.setdefault(environment, []).append((run, function))
         if commands:
             self._give_commands(commands)
-        for environment, some in by_environment.items():
+        if calls:
+            self._hosts[NODE_ENVIRONMENT].give(calls)
+        for environment, some in elsewhere.items():
             self._hosts_in(environment).give(some)
 
     def _give_commands(self, runs: list[RunSpec]) -> None:

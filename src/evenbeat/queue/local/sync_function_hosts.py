@@ -10,6 +10,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from operator import sub
 from typing import Final
 
@@ -24,6 +25,7 @@ from evenbeat.wire.plain_results import MessageToNode, PlainResults, Results, to
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
     READ_NOW,
+    TOKEN_OF,
     CancelFrame,
     ClockFrame,
     ReadyFrame,
@@ -75,12 +77,12 @@ class _SyncHostQueue:
     def current_run(self) -> RunSpec | None:
         return next(iter(self.worker.outstanding.values()), None)
 
-    def add(self, run: RunSpec, function: str, cost: int) -> None:
+    def add(self, runs: list[RunSpec], function: str, cost: int) -> None:
         if not self.costs:
             self.turn_to_next(time.monotonic())
-        self.costs[run.token] = (function, cost)
-        self.cost += cost
-        self.batch.append(run)
+        self.costs.update(zip(map(TOKEN_OF, runs), repeat((function, cost)), strict=False))
+        self.cost += cost * len(runs)
+        self.batch += runs
 
     def room_for(self, cost: int) -> int:
         """How many more runs of this cost fit; at least one if the host has none."""
@@ -239,9 +241,10 @@ class SyncHosts:
                 if host is None:
                     break
             room = host.room_for(cost)
-            while room and self._waiting and self._waiting[0][1] == function:
-                host.add(self._waiting.popleft()[0], function, cost)
-                room -= 1
+            some: list[RunSpec] = []
+            while len(some) < room and self._waiting and self._waiting[0][1] == function:
+                some.append(self._waiting.popleft()[0])
+            host.add(some, function, cost)
         for host in self._hosts.values():
             if host.batch:
                 batch, host.batch = host.batch, []
@@ -299,13 +302,13 @@ class SyncHosts:
                     self._on_wrong_host(runs)
                 case ReadyFrame():
                     worker.is_ready = True
-        for results in ended:
-            self._record_durations(host, results)
+        for reported in ended:
+            self._record_durations(host, reported)
         # A host with enough work is not given one more run per result, but several when it has little left.
         if self._waiting and len(host.costs) <= _MAX_QUEUED_RUNS // 2:
             self._assign()
-        for results in ended:
-            self._results(results)
+        for reported in ended:
+            self._results(reported)
 
     def _record_durations(self, host: _SyncHostQueue, ended: Results) -> None:
         """Update the mean durations of functions from runs that have ended together."""

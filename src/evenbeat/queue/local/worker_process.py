@@ -21,6 +21,7 @@ from evenbeat.model import OUTPUT_LIMIT
 from evenbeat.wire import worker_frames
 from evenbeat.wire.plain_results import MessageToNode, read_messages
 from evenbeat.wire.worker_frames import (
+    TOKEN_OF,
     FrameToWorker,
     OutputFrame,
     ReadOutputFrame,
@@ -148,17 +149,18 @@ class WorkerHandle:
 
     def give(self, runs: list[RunSpec]) -> None:
         """Send runs, in frames of limited size."""
-        self.outstanding.update((run.token, run) for run in runs)
-        part: list[RunSpec] = []
-        size = 0
-        for run in runs:
-            part.append(run)
-            size += len(memoryview(run.job))
-            if len(part) == _RUNS_PER_FRAME or size > _BYTES_PER_FRAME:
-                self.send(RunsFrame(part))
-                part, size = [], 0
-        if part:
-            self.send(RunsFrame(part))
+        self.outstanding.update(zip(map(TOKEN_OF, runs), runs, strict=True))
+        for first in range(0, len(runs), _RUNS_PER_FRAME):
+            self._send_runs(runs[first : first + _RUNS_PER_FRAME])
+
+    def _send_runs(self, runs: list[RunSpec]) -> None:
+        size = sum([len(memoryview(run.job)) for run in runs])
+        if size > _BYTES_PER_FRAME and len(runs) > 1:
+            half = len(runs) // 2
+            self._send_runs(runs[:half])
+            self._send_runs(runs[half:])
+        else:
+            self.send(RunsFrame(runs))
 
     def have_ended(self, tokens: list[int]) -> None:
         """It has reported the ends of these runs."""
