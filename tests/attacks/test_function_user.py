@@ -16,6 +16,7 @@ from waiting import eventually
 from evenbeat.model import OUTPUT_LIMIT, Job, Outcome
 from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.wire import worker_frames
+from evenbeat.wire.plain_results import MessageToNode, PlainResults
 from evenbeat.wire.worker_frames import ResultsFrame, RunResult, StartedFrame
 
 IS_ROOT = os.geteuid() == 0
@@ -309,7 +310,7 @@ def test_a_result_that_no_host_of_ours_would_send_is_made_one_that_it_could() ->
         RunResult(1, "lost", -(1 << 63), -5, -9, b"", b"x" * 9_999),
         RunResult(2, "failed", 2, 100, 200, b"fine", b"\x05"),
     ]
-    said: list[worker_frames.FrameToNode] = [ResultsFrame(monstrous), StartedFrame([(9, 1)])]
+    said: list[MessageToNode] = [ResultsFrame(monstrous), StartedFrame([(9, 1)])]
     (believed,) = place.trusted_part(Given(), said, 1_000)  # type: ignore[arg-type]
     assert isinstance(believed, ResultsFrame)
     first, second, third = believed.results
@@ -323,3 +324,15 @@ def test_a_result_that_no_host_of_ours_would_send_is_made_one_that_it_could() ->
         None,
     )
     assert third == monstrous[2]
+
+
+def test_results_in_columns_are_no_more_trusted_than_others() -> None:
+    class Given:
+        outstanding = dict.fromkeys(range(2))
+        last_heard = 0.0
+
+    place = HostLauncher(worker_frames.HostEnvironment(user="nobody"))
+    said: list[MessageToNode] = [PlainResults([0, 1, 777, 1], [-5, 900, 1, 1], [1 << 40, 950, 2, 3])]
+    (believed,) = place.trusted_part(Given(), said, 1_000)  # type: ignore[arg-type]
+    assert isinstance(believed, ResultsFrame)
+    assert [(r.token, r.started, r.ended) for r in believed.results] == [(0, 0, 1_000), (1, 1, 3)]

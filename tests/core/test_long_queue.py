@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_node import START, Node
 
+from evenbeat.core.gate import split_front
 from evenbeat.core.task import Flag
 from evenbeat.model import MINUTE, SECOND, Instant
 
@@ -57,3 +58,24 @@ def test_a_nominal_time_that_finds_its_task_running_is_coalesced_though_a_long_q
     released = life.release(Instant(START + 10 * MINUTE + SECOND // 2))
     assert [skips.rows.tolist() for skips in released.skips] == [[0]]
     assert len(life.waiting) == 9
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=50), st.data())
+def test_the_front_of_a_queue_has_the_smallest_keys_and_of_equal_ones_the_first(
+    keys: list[int], data: st.DataObject
+) -> None:
+    size = data.draw(st.integers(0, len(keys) - 1))
+    front, rest = split_front(np.array(keys), size)
+    in_order = sorted(range(len(keys)), key=keys.__getitem__)
+    assert front.tolist() == sorted(in_order[:size])
+    assert rest.tolist() == sorted(in_order[size:])
+
+
+def test_tasks_that_are_forced_together_start_in_the_order_of_their_rows() -> None:
+    node = crowded(8, [0] * 1_000, slots=10)
+    node.lifecycle.force(np.arange(1_000))
+    started = []
+    while len(rows := node.lifecycle.release(START).claims.rows):
+        started += rows.tolist()
+        node.lifecycle.complete(rows)
+    assert started == list(range(1_000))

@@ -13,6 +13,7 @@ from waiting import PATIENCE
 from evenbeat.core.timebox import kill_after
 from evenbeat.model import SECOND, Job
 from evenbeat.queue.local.local_queue import LocalQueue
+from evenbeat.wire.plain_results import Results, full_results
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 NEVER = -(2**63)
@@ -40,8 +41,8 @@ class QueueNode:
             records=records,
         )
 
-    def _take(self, results: list[RunResult]) -> None:
-        for result in results:
+    def _take(self, results: Results) -> None:
+        for result in full_results(results):
             if result.token in self.results:
                 self.repeated.append(result.token)
             self.results[result.token] = result

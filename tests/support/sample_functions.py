@@ -70,6 +70,11 @@ def total(values: list[int], rates: dict[str, Any]) -> str:
     return f"{sum(values)} {rates}"
 
 
+def grow(values: list[int]) -> str:
+    values.append(0)
+    return str(len(values))
+
+
 def count(run: Run) -> str:
     run.cursor = int(run.cursor or 0) + 1
     return f"at {run.cursor}"

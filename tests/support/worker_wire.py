@@ -8,6 +8,7 @@ from queue_node import NEVER
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import HOUR, SECOND, Job
 from evenbeat.wire import worker_frames
+from evenbeat.wire.plain_results import PlainResults, decode_records, full_results, read_messages
 from evenbeat.wire.worker_frames import (
     CancelFrame,
     ClockFrame,
@@ -41,10 +42,16 @@ class WorkerWire:
         """What has been told so far."""
         self._ours.setblocking(False)
         try:
-            found = worker_frames.decode_node_frames(self._frames.split(self._ours.recv(1 << 20)))
+            found = read_messages(self._frames, self._ours.recv(1 << 20))
         except BlockingIOError:
             return []
-        return [result for message in found if isinstance(message, ResultsFrame) for result in message.results]
+        results = []
+        for message in found:
+            if isinstance(message, PlainResults):
+                results += full_results(message)
+            if isinstance(message, ResultsFrame):
+                results += message.results + full_results(decode_records(message.plain))
+        return results
 
     def close(self) -> None:
         self._ours.close()

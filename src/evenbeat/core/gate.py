@@ -139,3 +139,16 @@ def _takers_before(takes: Bools, key: NDArray[np.int16]) -> Ints:
     found = np.empty(len(key), dtype=np.int64)
     found[order] = before - before[sorted_key.searchsorted(sorted_key)]
     return found
+
+
+def split_front(key: Ints, size: int) -> tuple[Ints, Ints]:
+    """Split a queue of more than `size` tasks by the key of their order: the places of the front, and all others.
+
+    Of equal keys the first places are in front: rows that are neighbours start together, and the store writes them on
+    the same pages.
+    """
+    last = np.partition(key, size)[size]
+    in_front = key < last
+    equal = np.flatnonzero(key == last)
+    in_front[equal[: size - np.count_nonzero(in_front)]] = True
+    return np.flatnonzero(in_front), np.flatnonzero(~in_front)

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenbeat.core.check import CheckStates, apply_results, retry_after_opening, retry_due, wants_retry
 from evenbeat.core.columns import Ints
-from evenbeat.core.gate import PRIORITY_STEP, REASONS, Arrivals, GateAction, Reason, verify
+from evenbeat.core.gate import PRIORITY_STEP, REASONS, Arrivals, GateAction, Reason, split_front, verify
 from evenbeat.core.off_grid_pace import OffGridPace
 from evenbeat.core.retries import Retries
 from evenbeat.core.task import (
@@ -348,8 +348,7 @@ class Lifecycle:
         front = 2 * max(self.slots - self.pending, 0) + self.front
         if before == 0 or len(rows) <= front:
             return self._verify_and_execute(rows, now)
-        order = np.argpartition(self._order_key(rows, now), front)
-        first, rest = np.sort(order[:front]), order[front:]
+        first, rest = split_front(self._order_key(rows, now), front)
         ahead = self._verify_and_execute(rows[first], now)
         # With room left, tasks behind have their turn too; without, only tasks that have just arrived are verified.
         has_turn = (rest >= before) | (self.pending < self.slots)

@@ -4,7 +4,8 @@ A queue decides nothing: which run starts when, and for how long, is decided bef
 node's asyncio loop, and none of its methods waits for a worker except `stop`. The maker of a queue gives it
 two callbacks, which are called on that loop:
 
-- `on_results` gets exactly one result for every run that was dispatched, many at a time;
+- `on_results` gets exactly one result for every run that was dispatched, many at a time: as a list, or as columns where
+  the results say nothing but when the runs were made;
 - `on_started` gets token and start time of every run that has started and did not end at once, at most once per run,
   and before its result.
 

@@ -169,6 +169,7 @@ UNEXPLORED_FUNCTIONS: Final = {
     "count_by_state": "for monitoring; no decision looks at it",
     "learn_given_up": "the tasks of the worlds do not try again: those of `sim.retry_explore` do",
     "_order_key": "their queues are short, and verified as a whole",
+    "split_front": "their queues are short, and verified as a whole",
 }
 """Functions whose conditions no world reaches, with the reason. Unit tests and simulations cover them."""
 

@@ -26,9 +26,10 @@ from evenbeat.core.output_excerpt import MARK_ROOM, size_of
 from evenbeat.core.whole_output import decompress
 from evenbeat.model import OUTPUT_LIMIT, SECOND, Job, Outcome
 from evenbeat.queue.contract import Queue
+from evenbeat.wire.plain_results import Results, full_results
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
-ResultsCallback = Callable[[list[RunResult]], None]
+ResultsCallback = Callable[[Results], None]
 StartedCallback = Callable[[list[tuple[int, int]]], None]
 
 _TIMEOUT: Final = 60.0
@@ -50,9 +51,9 @@ class ObservedQueue:
         self._tokens = 0
         self._changed = asyncio.Event()
 
-    def on_results(self, results: list[RunResult]) -> None:
+    def on_results(self, results: Results) -> None:
         """Give this to the queue."""
-        for result in results:
+        for result in full_results(results):
             if result.token in self.results:
                 self.violations.append(f"a second result of run {result.token}")
             self.results[result.token] = result

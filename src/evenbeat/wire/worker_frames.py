@@ -5,6 +5,8 @@ as its own boot-time clock plus an offset, which the node sends at the start and
 """
 
 import signal
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -66,6 +68,10 @@ class RunSpec(Struct, array_like=True, gc=False):
         """
         self.moved += by
         self.last_start += by
+
+
+TOKEN_OF: Final[Callable[[RunSpec], int]] = attrgetter("token")
+"""The token of a run, for `map`."""
 
 
 class HostEnvironment(Struct, frozen=True):
@@ -192,8 +198,9 @@ class ResultsFrame(Struct, array_like=True, tag=5):
     results: list[RunResult]
     held: int = 0
     """Runs that it has started and that have not ended, and those that are not due yet. All others that it was given
-    are
-    still waiting to be started."""
+    are still waiting to be started."""
+    plain: bytes = b""
+    """More results, as `wire.plain_results` packs them."""
 
 
 class ReadyFrame(Struct, array_like=True, tag=6):
@@ -247,6 +254,11 @@ class FrameSplitter:
         self._rest = bytearray()
         self._needed = _LENGTH
         self._limit = limit
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Does the next data begin with a frame?"""
+        return not self._rest
 
     def split(self, data: bytes) -> list[memoryview]:
         """The frames that this data completes; raise ValueError if one is longer than the limit."""

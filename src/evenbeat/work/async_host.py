@@ -99,7 +99,7 @@ class AsyncHost:
                         self._end(running, Outcome.CANCELLED)
                 case ReadOutputFrame(token, position):
                     reader = self._running.get(token)
-                    start, data = (position, b"") if reader is None else reader.context._output.after(position)
+                    start, data = (position, b"") if reader is None else reader.context._output_after(position)
                     self._connection.send(OutputFrame(token, position, start, data))
                     self._update_socket_events()
         self._start_due()

@@ -26,10 +26,12 @@ class Run:
         self.attempt = frame.attempt
         """Of a check in a problem state, and of a run that tries again: which attempt this is; else 1."""
         self._frame = frame
-        self._box = Timebox(Instant(started), frame.timebox)
+        self._started = started
         self._offset = offset
         self._cursor: bytes | None = None
-        self._output = OutputBuffer(keep=output_keep)
+        self._output_keep = output_keep
+        self._output: OutputBuffer | None = None
+        """None until the run writes something: most functions write nothing."""
         self._stop_node = False
         self._returned = b""
         self._raised: tuple[str, ...] = ()
@@ -42,18 +44,21 @@ class Run:
     @property
     def started(self) -> datetime:
         """When it started, in UTC, by the node's clock."""
-        return _EPOCH + timedelta(microseconds=self._box.started + self._offset)
+        return _EPOCH + timedelta(microseconds=self._started + self._offset)
 
     def remaining(self) -> float:
         """Seconds left in the timebox, never negative; infinity without a timebox."""
-        if self._box.length >= NO_TIMEBOX:
+        if self._frame.timebox >= NO_TIMEBOX:
             return inf
-        return self._box.remaining(Instant(boot_time())) / SECOND
+        return self._box().remaining(Instant(boot_time())) / SECOND
 
     @property
     def expired(self) -> bool:
         """Has the timebox ended?"""
-        return self._box.is_expired(Instant(boot_time()))
+        return self._box().is_expired(Instant(boot_time()))
+
+    def _box(self) -> Timebox:
+        return Timebox(Instant(self._started), self._frame.timebox)
 
     @property
     def cursor(self) -> ArgumentValue:
@@ -89,19 +94,30 @@ class Run:
         self._returned = packed
 
     def _write(self, data: bytes) -> None:
+        if self._output is None:
+            self._output = OutputBuffer(keep=self._output_keep)
         self._output.write(data)
+
+    def _output_after(self, position: int) -> tuple[int, bytes]:
+        """What it has written from a position on, and where that begins."""
+        return (position, b"") if self._output is None else self._output.after(position)
+
+    @property
+    def _is_silent(self) -> bool:
+        """Has it left nothing that its result would have to say?"""
+        return self._output is None and self._cursor is None and not (self._returned or self._stop_node)
 
     def _result(self, outcome: str, status: int | None, now: int) -> worker_frames.RunResult:
         return worker_frames.RunResult(
             token=self._frame.token,
             outcome=outcome,
             status=status,
-            started=self._box.started + self._offset,
+            started=self._started + self._offset,
             ended=now + self._offset,
-            output=self._output.kept(),
+            output=b"" if self._output is None else self._output.kept(),
             cursor=self._cursor,
-            truncated=self._output.is_truncated,
-            whole=self._output.whole(),
+            truncated=self._output is not None and self._output.is_truncated,
+            whole=b"" if self._output is None else self._output.whole(),
             stop_node=self._stop_node,
             raised=self._raised,
             returned=self._returned,

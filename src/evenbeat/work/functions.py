@@ -148,20 +148,25 @@ class FunctionOutcome(NamedTuple):
     status: int | None
 
 
+SUCCEEDED: Final = FunctionOutcome(Outcome.SUCCEEDED, 0)
+
+
 def outcome_of_return(run: Run, value: object, *, check: bool) -> FunctionOutcome:
     """A returned text is output. A check may return a state, alone or with a text; what others return is kept.
 
     A returned coroutine or generator has not run: that is a failure.
     """
+    if value is None:
+        return SUCCEEDED
     if inspect.isawaitable(value) or isinstance(value, Generator | AsyncGenerator):
         run.log(f"it returned a {type(value).__name__}, and nothing of that was run")
         return FunctionOutcome(Outcome.FAILED, State.UNKNOWN if check else 1)
     if isinstance(value, str):
         run.log(value)
-    if not check and value is not None:
+    if not check:
         run._keep_returned(value)
-    if not check or value is None or isinstance(value, str):
-        return FunctionOutcome(Outcome.SUCCEEDED, 0)
+    if not check or isinstance(value, str):
+        return SUCCEEDED
     state, text = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
     if not isinstance(state, int) or isinstance(state, bool) or state not in set(State):
         run.log(f"the check returned {value!r:.200}, accepted: 0 to 3, a text, or both as (state, text)")

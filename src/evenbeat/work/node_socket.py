@@ -49,11 +49,15 @@ class NodeConnection:
 
     def send(self, message: worker_frames.FrameToNode) -> None:
         """Send as much as the socket takes; the rest waits for `flush`."""
-        self._unsent += worker_frames.encode_frame(message)
+        self.send_frame(worker_frames.encode_frame(message))
+
+    def send_frame(self, frame: bytes) -> None:
+        """As `send`, of a frame that is encoded already."""
+        self._unsent += frame
         self.flush()
 
-    def send_results(self, results: list[worker_frames.RunResult], held: int = 0) -> None:
-        """Send results in frames of limited size, however large their outputs are."""
+    def send_results(self, results: list[worker_frames.RunResult], held: int = 0, plain: bytes = b"") -> None:
+        """Send results in frames of limited size, however large their outputs are. `plain` has few bytes."""
         part: list[worker_frames.RunResult] = []
         size = 0
         for result in results:
@@ -62,8 +66,8 @@ class NodeConnection:
             if size > _MAX_UNSENT_BYTES:
                 self.send(worker_frames.ResultsFrame(part, held))
                 part, size = [], 0
-        if part:
-            self.send(worker_frames.ResultsFrame(part, held))
+        if part or plain:
+            self.send(worker_frames.ResultsFrame(part, held, plain))
 
     def flush(self) -> None:
         """Send as much of the rest as the socket takes."""

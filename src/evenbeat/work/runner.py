@@ -21,6 +21,7 @@ from evenbeat.child_processes.process_table import kill_permitted
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.core.timebox import kill_after
 from evenbeat.model import SECOND, Invalid, Outcome
+from evenbeat.wire.plain_results import encode_record
 from evenbeat.wire.worker_frames import (
     CancelFrame,
     ClockFrame,
@@ -84,6 +85,8 @@ class CommandRunner:
         self._unreported: deque[tuple[int, int]] = deque()
         self._timers: list[tuple[int, int]] = []
         self._results: list[RunResult] = []
+        self._plain_results: list[bytes] = []
+        """Results of `noop`, packed."""
         self._send_at = 0
         self._unwatched: dict[int, ChildProcess] = {}
         """By token: children that last, and for which there was no pidfd."""
@@ -132,7 +135,8 @@ class CommandRunner:
         if now >= self._reap_at:
             self._reap_adopted(now)
         left = len(self._children) + len(self._waiting) + len(self._early)
-        if self._results and (now >= self._send_at or len(self._results) >= left):
+        unsent = len(self._results) + len(self._plain_results)
+        if unsent and (now >= self._send_at or unsent >= left):
             self._flush()
 
     def _start_some(self, deadline: int) -> int:
@@ -152,7 +156,7 @@ class CommandRunner:
         soonest = min(
             self._unreported[0][0] + REPORT_START_AFTER if self._unreported else sys.maxsize,
             self._timers[0][0] if self._timers else sys.maxsize,
-            self._send_at if self._results else sys.maxsize,
+            self._send_at if self._results or self._plain_results else sys.maxsize,
             self._early[0][0] - self._offset if self._early else sys.maxsize,
             self._reap_at,
             boot_time() + _UNWATCHED_POLL_INTERVAL if self._unwatched else sys.maxsize,
@@ -211,7 +215,7 @@ class CommandRunner:
             self._add_unstarted(run, Outcome.DROPPED, reason)
             return True
         if prepared.words == NOOP:
-            self._add_result(RunResult(run.token, Outcome.SUCCEEDED, 0, now + self._offset, now + self._offset, b""))
+            self._add_plain_result(run.token, now)
             return True
         try:
             process, pipe = self._spawner.spawn(prepared, now + self._offset)
@@ -375,15 +379,23 @@ class CommandRunner:
         self._add_result(RunResult(run.token, outcome, None, now, now, reason.encode(errors="backslashreplace")))
 
     def _add_result(self, result: RunResult) -> None:
-        if not self._results:
+        if not (self._results or self._plain_results):
             self._send_at = result.ended - self._offset + _RESULT_DELAY
         self._results.append(result)
         if len(self._results) >= _RESULTS_PER_FRAME:
             self._flush()
 
+    def _add_plain_result(self, token: int, now: int) -> None:
+        if not (self._results or self._plain_results):
+            self._send_at = now + _RESULT_DELAY
+        self._plain_results.append(encode_record(token, now + self._offset, now + self._offset))
+        if len(self._plain_results) >= _RESULTS_PER_FRAME:
+            self._flush()
+
     def _flush(self) -> None:
-        self._connection.send_results(self._results, len(self._children) + len(self._early))
-        self._results = []
+        held = len(self._children) + len(self._early)
+        self._connection.send_results(self._results, held, b"".join(self._plain_results))
+        self._results, self._plain_results = [], []
         self._update_socket_events()
 
     def _update_socket_events(self) -> None:

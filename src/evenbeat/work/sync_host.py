@@ -13,6 +13,7 @@ import msgspec
 
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import Invalid, Job, Outcome
+from evenbeat.wire.plain_results import encode_plain_frame
 from evenbeat.wire.worker_frames import (
     READ_NOW,
     CancelFrame,
@@ -26,6 +27,7 @@ from evenbeat.wire.worker_frames import (
     RunSpec,
     StartedFrame,
     WrongHostFrame,
+    encode_frame,
 )
 from evenbeat.work import functions
 from evenbeat.work.admission import refusal_reason
@@ -35,6 +37,8 @@ from evenbeat.work.functions import FunctionNotFound, FunctionOutcome
 from evenbeat.work.node_socket import NodeConnection, NodeGone
 
 _job = msgspec.msgpack.Decoder(Job)
+_MOST_PREPARED = 1_000
+"""Jobs that are kept unpacked."""
 _MIN_READ_INTERVAL = 0.001
 """Seconds between two reads of the socket while there is work to do."""
 
@@ -58,6 +62,8 @@ class SyncHost:
         self._token = -1
         self._ending: Outcome | None = None
         self._is_listening = False
+        self._prepared: dict[bytes, tuple[Job, functions.UserFunction]] = {}
+        """By their packed form: jobs without arguments, and their functions."""
 
     def serve(self) -> None:
         """Work until the node has ended."""
@@ -114,7 +120,7 @@ class SyncHost:
                         self._cancelled.add(self._token)
                 case ReadOutputFrame(token, position):
                     context = self._running if token == self._token else None
-                    start, data = (position, b"") if context is None else context._output.after(position)
+                    start, data = (position, b"") if context is None else context._output_after(position)
                     self._send(OutputFrame(token, position, start, data))
 
     def _interrupt(self, _number: int, _frame: object) -> None:
@@ -131,30 +137,46 @@ class SyncHost:
             raise TimeIsUp
 
     def _execute(self, run: RunSpec) -> None:
-        if run.token in self._cancelled:
+        if self._cancelled and run.token in self._cancelled:
             self._cancelled.discard(run.token)
             self._send_unstarted(run, Outcome.CANCELLED, "not started")
             return
         try:
-            job = _job.decode(run.job)
-            is_new = not functions.is_imported(job.function or "")
-            function = functions.find_function(job.function or "")
+            job, function, is_new = self._prepare(bytes(run.job))
         except (FunctionNotFound, Invalid, msgspec.DecodeError) as e:
             self._send_unstarted(run, Outcome.BROKEN, str(e))
             return
         if function.is_async:
             self._send(WrongHostFrame([run.token]))
             return
-        now = boot_time()
-        if reason := refusal_reason(run, now + self._offset):
+        now, offset = boot_time(), self._offset
+        if reason := refusal_reason(run, now + offset):
             self._send_unstarted(run, Outcome.DROPPED, reason)
             return
         if is_new:
             # The timebox begins after the import, and the node enforces it.
-            self._send(StartedFrame([(run.token, now + self._offset)]))
-        context = Context(run, now, self._offset, job.output_keep)
+            self._send(StartedFrame([(run.token, now + offset)]))
+        context = Context(run, now, offset, job.output_keep)
         ending = self._call(context, function, job, run)
-        self._send(ResultsFrame([context._result(ending.outcome, ending.status, boot_time())]))
+        if context._is_silent and ending == functions.SUCCEEDED:
+            self._send_frame(encode_plain_frame(run.token, now + offset, boot_time() + offset))
+        else:
+            self._send(ResultsFrame([context._result(ending.outcome, ending.status, boot_time())]))
+
+    def _prepare(self, packed: bytes) -> tuple[Job, functions.UserFunction, bool]:
+        """The job and its function, and whether that had to be imported."""
+        known = self._prepared.get(packed)
+        if known is not None:
+            return *known, False
+        job = _job.decode(packed)
+        is_new = not functions.is_imported(job.function or "")
+        function = functions.find_function(job.function or "")
+        # A function may change lists and tables among its arguments: each run gets arguments of its own.
+        if not (job.args or job.kwargs):
+            if len(self._prepared) >= _MOST_PREPARED:
+                self._prepared.clear()
+            self._prepared[packed] = (job, function)
+        return job, function, is_new
 
     def _call(self, context: Context, function: functions.UserFunction, job: Job, run: RunSpec) -> FunctionOutcome:
         self._token, self._ending = run.token, None
@@ -176,7 +198,8 @@ class SyncHost:
         finally:
             self._running = None
             current.reset(outside)
-            self._cancelled.discard(run.token)
+            if self._cancelled:
+                self._cancelled.discard(run.token)
         return ending if self._ending is None else FunctionOutcome(self._ending, None)
 
     def _send_unstarted(self, run: RunSpec, outcome: Outcome, reason: str) -> None:
@@ -186,6 +209,9 @@ class SyncHost:
         )
 
     def _send(self, message: ResultsFrame | StartedFrame | WrongHostFrame | OutputFrame) -> None:
-        self._connection.send(message)
+        self._send_frame(encode_frame(message))
+
+    def _send_frame(self, frame: bytes) -> None:
+        self._connection.send_frame(frame)
         if self._connection.is_waiting_to_send:
             self._connection.finish()

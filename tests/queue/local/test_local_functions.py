@@ -43,6 +43,32 @@ def test_a_function_gets_its_arguments_and_its_text_is_the_output() -> None:
     play(scene)
 
 
+def test_what_a_function_does_to_its_arguments_does_not_change_those_of_the_next_run() -> None:
+    async def scene(queue_node: QueueNode) -> None:
+        by_position, by_name = call("grow", [1, 2]), call("grow", values=[1, 2])
+        outputs = [(await queue_node.run(job)).output for job in (by_position, by_position, by_name, by_name)]
+        assert outputs == [b"3\n"] * 4
+
+    play(scene)
+
+
+def test_runs_that_say_nothing_and_runs_that_do_end_as_they_should_in_any_order() -> None:
+    async def scene(queue_node: QueueNode) -> None:
+        functions = ["nothing_much", "add", "nothing_much", "fail", "nothing_much", "nothing_much"]
+        jobs = [call(name, *((1, 2) if name == "add" else ())) for name in functions * 20]
+        results = await queue_node.answers(queue_node.send(*jobs))
+        ended = [(result.outcome, result.status, result.output[:5]) for result in results]
+        expected = {
+            "nothing_much": ("succeeded", 0, b""),
+            "add": ("succeeded", 0, b"sum 3"),
+            "fail": ("failed", 1, b"Trace"),
+        }
+        assert ended == [expected[name] for name in functions] * 20
+        assert all(result.started <= result.ended for result in results)
+
+    play(scene)
+
+
 def test_a_function_whose_first_parameter_is_run_knows_its_run() -> None:
     async def scene(queue_node: QueueNode) -> None:
         result = await queue_node.run(call("greet", "hello"), name="report", nominal=1_700_000_000_000_001, attempt=2)

@@ -17,7 +17,8 @@ from evenbeat.child_processes.supervisor import RestartBackoff
 from evenbeat.model import Job, Outcome
 from evenbeat.queue.local import command_workers, sync_function_hosts
 from evenbeat.queue.local.worker_process import WorkerHandle
-from evenbeat.wire.worker_frames import FrameToNode, ResultsFrame, RunResult
+from evenbeat.wire.plain_results import MessageToNode, Results
+from evenbeat.wire.worker_frames import ResultsFrame, RunResult
 
 HERE = Path(__file__).parents[2] / "support"
 
@@ -80,7 +81,7 @@ def test_what_a_worker_has_not_begun_is_known_also_if_it_was_given_more_while_it
         hear = worker._on_frames
         tokens = queue_node.send(*[Job(command=("true",))] * 150, timebox=60)
 
-        def listen(who: WorkerHandle, messages: list[FrameToNode]) -> None:
+        def listen(who: WorkerHandle, messages: list[MessageToNode]) -> None:
             has_results = any(isinstance(message, ResultsFrame) for message in messages)
             if has_results and not unbegun:
                 tokens.extend(queue_node.send(*[Job(command=("true",))] * 400, timebox=60))
@@ -328,7 +329,7 @@ def test_a_worker_whose_word_could_not_be_taken_is_replaced() -> None:
         command_workers = queue_node.queue._command_workers
         take, failures = command_workers._results, iter([RuntimeError("a bug")])
 
-        def failing(results: list[RunResult]) -> None:
+        def failing(results: Results) -> None:
             for error in failures:
                 raise error
             take(results)

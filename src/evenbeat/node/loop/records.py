@@ -1,9 +1,9 @@
 """Makes records for the store from columns: where tasks stand, what was skipped or refused, what runs led to."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,13 +81,13 @@ def task_positions_of(tasks: TaskTable, rows: Ints, now: Instant) -> list[Progre
     return list(map(_task_position_of, values))
 
 
-def finish_fields_of(
+def condition_columns_of(
     columns: NodeColumns, rows: Ints, last_start: Ints, notable: NDArray[np.bool_], now: Instant
-) -> Iterator[tuple[object, ...]]:
-    """The last fields of `Finish`: the state of each task after its run."""
+) -> tuple[list[Any], ...]:
+    """The columns of the last fields of `Finish`: the state of each task after its run."""
     c = columns
     off_grid_due, off_grid_kind = planned_off_grid(c, rows, now)
-    return zip(
+    return (
         last_start.tolist(),
         c.state[rows].tolist(),
         c.hard[rows].tolist(),
@@ -98,7 +98,6 @@ def finish_fields_of(
         off_grid_due.tolist(),
         off_grid_kind.tolist(),
         notable.tolist(),
-        strict=True,
     )
 
 
@@ -164,7 +163,7 @@ def returned_values(ended: Iterable[tuple[PendingRun, RunResult]]) -> list[Retur
     ]
 
 
-def whole_outputs_of(ended: Sequence[tuple[PendingRun, RunResult]], finishes: Sequence[Finish]) -> list[WholeOutput]:
+def whole_outputs_of(ended: Iterable[tuple[PendingRun, RunResult]], finishes: Sequence[Finish]) -> list[WholeOutput]:
     """Records of whole outputs, where the history does not have all of it anyway."""
     return [
         WholeOutput(run.number, run.claimed, result.whole)

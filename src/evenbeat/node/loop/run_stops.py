@@ -1,6 +1,6 @@
 """Runs that people have asked to stop: who has, until the runs have ended, and how such runs are ended."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from evenbeat.core.stopped_runs import settled_outcome
 from evenbeat.model import OUTPUT_LIMIT, Outcome
@@ -41,19 +41,19 @@ class RunStops:
         for token in tokens if self._words else ():
             self._words.pop(token, None)
 
-    def settle(self, results: Sequence[RunResult], outcomes: Collection[str]) -> list[str]:
-        """Say in results who has stopped the runs, and which runs were merely interrupted; returns the outcomes.
+    def __bool__(self) -> bool:
+        """Is any run to be stopped?"""
+        return bool(self._words)
 
-        Plain results, as nearly all are, cost one look for a word.
-        """
-        if not self._words and Outcome.CANCELLED not in outcomes:
-            return list(outcomes)
+    def settle(self, results: Sequence[RunResult]) -> None:
+        """Say in results who has stopped the runs, and which runs were merely interrupted."""
+        if not self._words and all(result.outcome != Outcome.CANCELLED for result in results):
+            return
         for result in results:
             words = self._words.pop(result.token, "")
             before, result.outcome = result.outcome, settled_outcome(result.outcome, is_stopped=bool(words))
             if words and result.outcome == Outcome.CANCELLED:
                 result.output = _explained(words, before, result.output)
-        return [result.outcome for result in results]
 
 
 def _explained(words: str, reported: str, output: bytes) -> bytes:

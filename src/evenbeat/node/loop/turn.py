@@ -7,12 +7,10 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from operator import add
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from evenbeat.admin.worker_killers import StoredWorkerDeaths
 from evenbeat.clock.node_clock import Clock
@@ -39,6 +37,7 @@ from evenbeat.core.worker_deaths import WorkerDeaths
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
 from evenbeat.node.loop.chains import ChainRecorder
 from evenbeat.node.loop.counters import RunCounters
+from evenbeat.node.loop.ended_runs import EndedRuns, LearnedEnds, NewResults
 from evenbeat.node.loop.ends_of_removed import EndsOfRemovedTasks
 from evenbeat.node.loop.holds import ProblemHolds
 from evenbeat.node.loop.outbox import OnCommit, Outbox
@@ -46,7 +45,7 @@ from evenbeat.node.loop.own_jobs import OwnJobs
 from evenbeat.node.loop.passive_checks import PassiveChecks
 from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
 from evenbeat.node.loop.records import (
-    finish_fields_of,
+    condition_columns_of,
     planned_off_grid,
     problem_changes_of,
     refusal_records_of,
@@ -61,8 +60,8 @@ from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn_pacing import TurnPacing
 from evenbeat.queue.contract import Dispatcher
 from evenbeat.store.contract import Batch, Claim, Finish, Refusal, RunStart, Skip, TaskProgress, WithdrawnTasks
-from evenbeat.store.problem_records import ProblemChange
 from evenbeat.when.windows import FOREVER
+from evenbeat.wire.plain_results import PlainResults, Results
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 _STANDSTILL_AFTER: Final = 10 * SECOND
@@ -71,17 +70,6 @@ _WORKER_CLOCK_AHEAD: Final = SECOND
 """A start that lies ahead by up to this comes from a worker whose clock is ahead; by more, this node's clock was set
 back."""
 _EMPTY_BATCH: Final = Batch()
-
-
-class _EndedRuns(NamedTuple):
-    """Runs that have ended, to be announced once that is committed."""
-
-    runs: Sequence[PendingRun]
-    finishes: list[Finish]
-    outcomes: Sequence[str]
-    problems: list[ProblemChange]
-    seconds: NDArray[np.float64]
-    """How long runs lasted, of those that had really started."""
 
 
 # Faster than `_make`: ten thousand are made at a time.
@@ -138,7 +126,7 @@ class TurnLoop:
         self._clock = clock
         self._moved: dict[int, int] = {}
         """How far the clock was set since runs under way were claimed, of those for which it was."""
-        self._results: list[RunResult] = []
+        self._results = NewResults()
         self._starts: list[tuple[int, int]] = []
         self.token = 0
         """The token of the run that was claimed last; the next one has one more."""
@@ -157,12 +145,12 @@ class TurnLoop:
 
     # Called by the queue
 
-    def add_results(self, results: Sequence[RunResult]) -> None:
+    def add_results(self, results: Results) -> None:
         """Results of runs have come: the next turn learns them."""
         try:
-            if any(result.stop_node for result in results):
+            if not isinstance(results, PlainResults) and any(result.stop_node for result in results):
                 self.on_stop_asked()
-            self._results += results
+            self._results.add(results)
             unstarted = len(self.pending_runs) - len(self.started_runs)
             self._pacing.add_results(len(self._results), self.tasks.lifecycle.slots, unstarted)
             self.plan_turn_soon()
@@ -240,7 +228,7 @@ class TurnLoop:
 
     def turn(self, now: Instant) -> None:
         """Learn, then release; both are one batch."""
-        ended = [result.token for result in self._results]
+        ended = self._results.tokens
         batch, ends = self._learn(now) if self._results or self._starts else (Batch(), None)
         again = self.tasks.reachability.settle(lambda rows: self._are_stale(rows, now))
         if len(again):
@@ -289,7 +277,7 @@ class TurnLoop:
         return stale
 
     def _after_commit(
-        self, batch: Batch, ended: list[int], ends: _EndedRuns | None, ready: ReadyRuns | None
+        self, batch: Batch, ended: list[int], ends: LearnedEnds | None, ready: ReadyRuns | None
     ) -> OnCommit:
         """What follows when a turn is committed: start the runs it claimed, announce the ends it learned."""
         moved = self.starter.moved
@@ -323,7 +311,7 @@ class TurnLoop:
         run = self.pending_runs[token]
         return run.kind == RunKind.RETRY and not int(self.tasks.columns.flags[run.row]) & int(Flag.CHECK)
 
-    def _announce(self, ends: _EndedRuns) -> None:
+    def _announce(self, ends: LearnedEnds) -> None:
         self.counts.ended(ends.outcomes, ends.seconds)
         for listener in self.on_finished:
             listener(ends.runs, ends.finishes)
@@ -333,7 +321,7 @@ class TurnLoop:
         for listener in self.on_skipped if skips else ():
             listener(skips)
 
-    def _learn(self, now: Instant) -> tuple[Batch, _EndedRuns | None]:
+    def _learn(self, now: Instant) -> tuple[Batch, LearnedEnds | None]:
         started = [(token, at) for token, at in self._starts if token in self.pending_runs]
         if started:
             late = [
@@ -344,33 +332,34 @@ class TurnLoop:
             self.counts.began(np.array(late) / 1e6)
             self.started_runs.update(started)
         starts = [RunStart(self.pending_runs[token].number, at) for token, at in started]
-        ended = [(self.pending_runs.pop(r.token), r) for r in self._results if r.token in self.pending_runs]
-        for r in self._results if self.read_outputs else ():
+        ended = self._results.take(self.pending_runs, in_full=bool(self.stops or self.read_outputs))
+        for r in ended.others if self.read_outputs else ():
             if r.token in self.read_outputs:
                 self.read_outputs[r.token] = r.output
-        self._results, self._starts = [], []
-        ends = self._finish(ended, now) if ended else None
+        self._starts = []
+        ends = self._finish(ended, now) if ended.runs else None
         refusals, self._set_aside = self._set_aside, []
-        learned = Batch(starts=starts, refusals=refusals, returned=returned_values(ended))
+        learned = Batch(starts=starts, refusals=refusals, returned=returned_values(ended.with_more))
         if ends is not None:
             learned.finishes, learned.problems = ends.finishes, ends.problems
-            learned.outputs = whole_outputs_of(ended, ends.finishes)
+            learned.outputs = whole_outputs_of(ended.with_more, ends.finishes[ended.first_other :])
         return learned, ends
 
-    def _finish(self, ended: list[tuple[PendingRun, RunResult]], now: Instant) -> _EndedRuns:
+    def _finish(self, ended: EndedRuns, now: Instant) -> LearnedEnds:
         """Runs have ended: update their tasks."""
         life, c = self.tasks.lifecycle, self.tasks.columns
-        under_way, results = zip(*ended, strict=True)
-        rows, nominal, kind = (np.array(of, dtype=np.int64) for of in list(zip(*under_way, strict=True))[1:4])
-        outcome = self.stops.settle(results, [r.outcome for r in results])
+        under_way = ended.runs
+        numbers, *columns = list(zip(*under_way, strict=True))[:4]
+        rows, nominal, kind = (np.array(of, dtype=np.int64) for of in columns)
+        self.stops.settle(ended.others)
+        outcome = ended.outcomes
         meaning = outcome_meanings(outcome)
-        for i in np.flatnonzero(meaning & START_UNREPORTED).tolist():
-            if results[i].started == results[i].ended:  # no worker has reported the start
-                due = under_way[i].due + self._moved.get(results[i].token, 0)
-                results[i].started = assumed_start(under_way[i].claimed, due, now)
-        started = np.array([r.started for r in results], dtype=np.int64)
-        for i in np.flatnonzero((started > now) & (started <= now + _WORKER_CLOCK_AHEAD)).tolist():
-            started[i] = results[i].started = now
+        started, ended_at = ended.started, ended.ended
+        for i in np.flatnonzero((meaning & START_UNREPORTED != 0) & (started == ended_at)).tolist():
+            # No worker has reported the start.
+            due = under_way[i].due + self._moved.get(under_way[i].token, 0)
+            started[i] = assumed_start(under_way[i].claimed, due, now)
+        started[(started > now) & (started <= now + _WORKER_CLOCK_AHEAD)] = now
         on_grid = set_last_start(meaning, kind)
         # The start of a run from before the clock was set back may lie ahead: now is the best guess then.
         life.record_starts(rows[on_grid], np.minimum(started, now)[on_grid])
@@ -379,12 +368,13 @@ class TurnLoop:
         with_result = give_results(meaning, flags)
         # `complete` frees the rows of removed tasks: what is known of them is read before.
         gone = np.flatnonzero(flags & int(Flag.REMOVED))
-        left = finish_fields_of(c, rows[gone], last_start[gone], meaning[gone] & SUCCESS == 0, now) if len(gone) else ()
+        failed = meaning & SUCCESS == 0
+        left = zip(*condition_columns_of(c, rows[gone], last_start[gone], failed[gone], now), strict=True)
         left_problems = list(zip(c.problem[rows[gone]].tolist(), c.problem_opened[rows[gone]].tolist(), strict=True))
         life.complete(rows)
         changed = np.zeros(len(rows), dtype=bool)
         if with_result.any():
-            status = np.array([NO_STATUS if r.status is None else r.status for r in results], dtype=np.int64)
+            status = np.array([NO_STATUS if s is None else s for s in ended.statuses], dtype=np.int64)
             state, some = result_states(meaning, status), rows[with_result]
             changed[with_result] = life.apply_results(
                 some, state[with_result], started[with_result], nominal[with_result], now
@@ -400,15 +390,12 @@ class TurnLoop:
         self.chains.learn_runs(under_way, flags, meaning, for_good, retried, now)
         updates = self.tasks.problems.learn_results(rows[with_result], now)
         updates += self.tasks.problems.learn_runs(rows, flags, meaning, for_good, now, retried)
-        notable = changed | (meaning & SUCCESS == 0)
-        ended_so = [
-            (u[0], r.started, r.ended, r.outcome, r.status, _decode_output(r.output), r.cursor) for u, r in ended
-        ]
-        conditions = list(finish_fields_of(c, rows, last_start, notable, now))
-        for i, condition in zip(gone.tolist(), left, strict=True) if len(gone) else ():
-            conditions[i] = condition
-        finishes = list(map(_finish_of, map(add, ended_so, conditions)))
-        for u, r in ended:
+        how = (started.tolist(), ended_at.tolist(), outcome, ended.statuses, ended.texts, ended.cursors)
+        conditions = condition_columns_of(c, rows, last_start, changed | failed, now)
+        finishes = list(map(_finish_of, zip(numbers, *how, *conditions, strict=True)))
+        for i, condition in zip(gone.tolist(), left, strict=True):
+            finishes[i] = _finish_of((*finishes[i][: -len(condition)], *condition))
+        for u, r in ended.with_more:
             if r.cursor is not None:
                 self.cursors[u.number] = r.cursor
         if len(gone):
@@ -416,32 +403,28 @@ class TurnLoop:
         # A retry of a task carries an older nominal time: that does not make it late.
         may_be_late = (kind != RunKind.RETRY) | (flags & int(Flag.CHECK) != 0)
         really = (meaning & STARTED != 0) & (meaning & GIVES_RESULT != 0)
-        self._count_lateness(ended, started, nominal, really & may_be_late)
-        lasted = np.array([r.ended for r in results], dtype=np.int64) - started
-        seconds = lasted[meaning & STARTED != 0] / 1e6
-        return _EndedRuns(under_way, finishes, outcome, problem_changes_of(c, updates), seconds)
+        self._count_lateness(under_way, started, nominal, really & may_be_late)
+        seconds = (ended_at - started)[meaning & STARTED != 0] / 1e6
+        return LearnedEnds(under_way, finishes, outcome, problem_changes_of(c, updates), seconds)
 
-    def _count_lateness(
-        self, ended: Sequence[tuple[PendingRun, RunResult]], started: Ints, nominal: Ints, counted: Bools
-    ) -> None:
+    def _count_lateness(self, ended: Sequence[PendingRun], started: Ints, nominal: Ints, counted: Bools) -> None:
         """Count how late these runs started; the lateness of long ones was counted when their start was reported."""
         due = nominal
         if self.tasks.lifecycle.has_chains:
-            due = np.array([run.due for run, _ in ended], dtype=np.int64)
+            due = np.array([run.due for run in ended], dtype=np.int64)
         if self.started_runs:
-            counted = counted & [self.started_runs.pop(run.token, None) is None for run, _ in ended]
+            counted = counted & [self.started_runs.pop(run.token, None) is None for run in ended]
         if self._moved:
-            due = due + np.array([self._moved.pop(run.token, 0) for run, _ in ended], dtype=np.int64)
+            due = due + np.array([self._moved.pop(run.token, 0) for run in ended], dtype=np.int64)
         self.counts.began((started - due)[counted] / 1e6)
 
-    def _plan_retries(
-        self, ended: Sequence[tuple[PendingRun, RunResult]], rows: Ints, flags: Flags, meaning: Small, now: Instant
-    ) -> Bools:
+    def _plan_retries(self, ended: EndedRuns, rows: Ints, flags: Flags, meaning: Small, now: Instant) -> Bools:
         """Plan the retries of runs that failed; which runs try again?"""
         life = self.tasks.lifecycle
 
         def run_of(i: int) -> EndedRun:
-            run, result = ended[i]
+            run, result = ended.runs[i], ended.result(i)
+            assert result is not None, "no run with a plain result has failed"
             return EndedRun(run.name, run.nominal, result.ended, result.outcome, result.status, result.raised)
 
         retried = life.retries.plan(self.tasks.times, rows, flags, meaning, run_of, now)
@@ -449,18 +432,17 @@ class TurnLoop:
             life.reset_due(rows[retried])
         return retried
 
-    def _lost_for_good(
-        self, ended: Sequence[tuple[PendingRun, RunResult]], rows: Ints, lost: Bools, now: Instant
-    ) -> Bools:
+    def _lost_for_good(self, ended: EndedRuns, rows: Ints, lost: Bools, now: Instant) -> Bools:
         """Repeat lost runs; which runs were lost, and are not repeated?"""
         if isinstance(self.worker_deaths, StoredWorkerDeaths) and (self.worker_deaths or lost.any()):
-            self.worker_deaths.learn_all((u.number, r.outcome, r.output) for u, r in ended)
+            numbers = [run.number for run in ended.runs]
+            self.worker_deaths.learn_all(zip(numbers, ended.outcomes, ended.outputs, strict=True))
         if not lost.any():
             return lost
         repeatable = self._not_set_aside(rows[lost], now)
-        own = [u.row for u, _ in ended if self.own_jobs.get(u.number, u.kind, u.nominal)] if self.own_jobs else []
+        own = [u.row for u in ended.runs if self.own_jobs.get(u.number, u.kind, u.nominal)] if self.own_jobs else []
         repeated = repeat_lost_runs(self.tasks.lifecycle, repeatable, now, np.array(own, dtype=np.int64))
-        not_interrupted = np.array([r.outcome == Outcome.LOST for _, r in ended])
+        not_interrupted = np.array([outcome == Outcome.LOST for outcome in ended.outcomes])
         for_good: Bools = lost & not_interrupted & ~np.isin(rows, repeated)
         return for_good
 
@@ -671,7 +653,3 @@ class TurnLoop:
 def _turn_time_for(due: int, now: Instant) -> int:
     """The time of the turn for what is due then: ahead of it, unless that turn was made and left it for its moment."""
     return due if due <= now + CLAIM_AHEAD else due - CLAIM_AHEAD
-
-
-def _decode_output(output: bytes) -> str:
-    return output.decode("utf-8", "replace") if output else ""

@@ -16,13 +16,12 @@ from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.local.command_workers import results_without_worker
 from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.plain_results import MessageToNode, Results
 from evenbeat.wire.worker_frames import (
     CancelFrame,
     ClockFrame,
-    FrameToNode,
     ReadyFrame,
     ResultsFrame,
-    RunResult,
     RunSpec,
     StartedFrame,
 )
@@ -39,7 +38,7 @@ class AsyncHostSupervisor:
 
     def __init__(
         self,
-        results: Callable[[list[RunResult]], None],
+        results: Callable[[Results], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
@@ -129,7 +128,7 @@ class AsyncHostSupervisor:
         for worker in self.workers:
             worker.signal(signal.SIGKILL)
 
-    def _on_frames(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
+    def _on_frames(self, worker: WorkerHandle, messages: list[MessageToNode]) -> None:
         for message in self._launcher.trusted_part(worker, messages, self._now()):
             match message:
                 case ResultsFrame(results):

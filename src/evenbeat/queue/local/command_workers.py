@@ -8,10 +8,10 @@ from evenbeat.child_processes.supervisor import ProcessSupervisor
 from evenbeat.core.worker_deaths import WORKER_DIED
 from evenbeat.model import Outcome
 from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.plain_results import MessageToNode, Results, decode_records, tokens_of
 from evenbeat.wire.worker_frames import (
     CancelFrame,
     ClockFrame,
-    FrameToNode,
     OutOfResourcesFrame,
     ReadyFrame,
     ResultsFrame,
@@ -31,7 +31,7 @@ class CommandWorkers:
     def __init__(
         self,
         size: int,
-        results: Callable[[list[RunResult]], None],
+        results: Callable[[Results], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         orphan_guard: OrphanGuard,
@@ -136,16 +136,15 @@ class CommandWorkers:
         waiting, self._waiting = self._waiting, []
         self.give(waiting)
 
-    def _on_frames(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
+    def _on_frames(self, worker: WorkerHandle, messages: list[MessageToNode]) -> None:
         for message in messages:
             match message:
-                case ResultsFrame(results, accepted):
+                case ResultsFrame(results, accepted, plain):
                     worker.accepted_count = accepted
-                    for result in results:
-                        worker.outstanding.pop(result.token, None)
-                        if worker.reported_running:
-                            worker.reported_running.pop(result.token, None)
-                    self._results(results)
+                    if results:
+                        self._take(worker, results)
+                    if plain:
+                        self._take(worker, decode_records(plain))
                 case StartedFrame(starts):
                     worker.reported_running.update(starts)
                     self._started(starts)
@@ -153,6 +152,10 @@ class CommandWorkers:
                     worker.is_ready = True
                 case OutOfResourcesFrame(reason):
                     worker.resource_problem = reason
+
+    def _take(self, worker: WorkerHandle, results: Results) -> None:
+        worker.have_ended(tokens_of(results))
+        self._results(results)
 
     def _has_ended(self, worker: WorkerHandle) -> None:
         self._supervisor.ended(worker)

@@ -8,7 +8,8 @@ from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.queue.local.suspect_workers import IsolatedExecutors
 from evenbeat.queue.local.sync_function_hosts import SyncHosts
 from evenbeat.queue.local.worker_process import WorkerHandle
-from evenbeat.wire.worker_frames import HostEnvironment, RunResult, RunSpec
+from evenbeat.wire.plain_results import Results, tokens_of
+from evenbeat.wire.worker_frames import HostEnvironment, RunSpec
 
 
 class FunctionHosts:
@@ -18,7 +19,7 @@ class FunctionHosts:
         self,
         environment: HostEnvironment,
         size: int,
-        results: Callable[[list[RunResult]], None],
+        results: Callable[[Results], None],
         started: Callable[[list[tuple[int, int]]], None],
         now: Callable[[], int],
         kill_after: Callable[[int], int],
@@ -32,7 +33,7 @@ class FunctionHosts:
         self._offset = 0
         launcher = HostLauncher(environment)
 
-        def new_loop_host(ended: Callable[[list[RunResult]], None]) -> AsyncHostSupervisor:
+        def new_loop_host(ended: Callable[[Results], None]) -> AsyncHostSupervisor:
             host = AsyncHostSupervisor(ended, started, now, kill_after, orphan_guard, launcher)
             host.set_clock(self._offset)
             return host
@@ -66,8 +67,10 @@ class FunctionHosts:
     def give(self, runs: list[tuple[RunSpec, str]]) -> None:
         """Runs and their functions."""
         self.was_idle = False
-        self._pending.update(run.token for run, _ in runs)
-        ordinary = [(run, function) for run, function in runs if function not in self._async_functions]
+        self._pending.update([run.token for run, _ in runs])
+        ordinary = runs
+        if self._async_functions:
+            ordinary = [(run, function) for run, function in runs if function not in self._async_functions]
         if ordinary:
             self.sync_hosts.give(ordinary)
         if len(ordinary) < len(runs):
@@ -101,6 +104,6 @@ class FunctionHosts:
             self.async_host.give(together)
         self.isolated.give([run for run in runs if run.alone])
 
-    def _on_results(self, results: list[RunResult]) -> None:
-        self._pending.difference_update([result.token for result in results])
+    def _on_results(self, results: Results) -> None:
+        self._pending.difference_update(tokens_of(results))
         self._results(results)

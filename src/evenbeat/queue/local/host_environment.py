@@ -18,10 +18,10 @@ from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.core.environment import without_secrets
 from evenbeat.model import CURSOR_LIMIT, MAX_OUTPUT_KEEP, OUTPUT_LIMIT, ArgumentValue, Outcome
 from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.plain_results import MessageToNode, PlainResults, full_results
 from evenbeat.wire.worker_frames import (
     HOST_ENVIRONMENT_VARIABLE,
     NODE_ENVIRONMENT,
-    FrameToNode,
     HostEnvironment,
     ResultsFrame,
     RunResult,
@@ -57,7 +57,7 @@ class HostLauncher:
     def start(
         self,
         program: tuple[str, ...],
-        on_frames: Callable[[WorkerHandle, list[FrameToNode]], None],
+        on_frames: Callable[[WorkerHandle, list[MessageToNode]], None],
         on_gone: Callable[[WorkerHandle], None],
         orphan_guard: OrphanGuard,
     ) -> WorkerHandle:
@@ -83,13 +83,14 @@ class HostLauncher:
             frame_limit=_FRAME_LIMIT,
         )
 
-    def trusted_part(self, worker: WorkerHandle, messages: list[FrameToNode], now: int) -> list[FrameToNode]:
+    def trusted_part(self, worker: WorkerHandle, messages: list[MessageToNode], now: int) -> list[MessageToNode]:
         """The messages of a host, without those that a host of another user has no right to send."""
         if self._environment.user is None:
             return messages
-        trusted: list[FrameToNode] = []
+        trusted: list[MessageToNode] = []
         others = 0
-        for message in messages:
+        for received in messages:
+            message = ResultsFrame(full_results(received)) if isinstance(received, PlainResults) else received
             match message:
                 case ResultsFrame(results):
                     ours = {result.token: result for result in results if result.token in worker.outstanding}

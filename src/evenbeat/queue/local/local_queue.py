@@ -23,9 +23,11 @@ from evenbeat.queue.local.function_hosts import FunctionHosts
 from evenbeat.queue.local.host_environment import own_user
 from evenbeat.queue.local.suspect_workers import IsolatedExecutors
 from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.plain_results import Results, tokens_of
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
     NODE_ENVIRONMENT,
+    TOKEN_OF,
     HostEnvironment,
     OutputFrame,
     RunResult,
@@ -52,7 +54,7 @@ class LocalQueue:
     def __init__(
         self,
         workers: int,
-        on_results: Callable[[list[RunResult]], None],
+        on_results: Callable[[Results], None],
         on_started: Callable[[list[tuple[int, int]]], None],
         *,
         kill_after: Callable[[int], int],
@@ -86,7 +88,7 @@ class LocalQueue:
         self._restarts_of_ended = 0
         self._idle_check: asyncio.TimerHandle | None = None
 
-    def _new_isolated_worker(self, ended: Callable[[list[RunResult]], None]) -> CommandWorkers:
+    def _new_isolated_worker(self, ended: Callable[[Results], None]) -> CommandWorkers:
         """A command worker for runs that must not share one."""
         worker = CommandWorkers(1, ended, self._on_started, self._now, self.orphan_guard, self._pass_env)
         worker.start(self._offset)
@@ -155,20 +157,25 @@ class LocalQueue:
         pools: Sequence[str | None] | None = None,  # noqa: ARG002 - local workers serve every pool
     ) -> None:
         """Execute these runs. `functions`: the function of each, None for a command; omitted if all are commands."""
-        self._pending.update([run.token for run in runs])
+        self._pending.update(map(TOKEN_OF, runs))
         if functions is None:
             self._give_commands(list(runs))
             return
         commands: list[RunSpec] = []
-        by_environment: dict[HostEnvironment, list[tuple[RunSpec, str]]] = {}
+        calls: list[tuple[RunSpec, str]] = []
+        elsewhere: dict[HostEnvironment, list[tuple[RunSpec, str]]] = {}
         for run, function in zip(runs, functions, strict=True):
             if function is None:
                 commands.append(run)
+            elif (environment := host_environment_of(run)) is NODE_ENVIRONMENT:
+                calls.append((run, function))
             else:
-                by_environment.setdefault(host_environment_of(run), []).append((run, function))
+                elsewhere.setdefault(environment, []).append((run, function))
         if commands:
             self._give_commands(commands)
-        for environment, some in by_environment.items():
+        if calls:
+            self._hosts[NODE_ENVIRONMENT].give(calls)
+        for environment, some in elsewhere.items():
             self._hosts_in(environment).give(some)
 
     def _give_commands(self, runs: list[RunSpec]) -> None:
@@ -298,8 +305,8 @@ class LocalQueue:
     def _now(self) -> int:
         return boot_time() + self._offset
 
-    def _take_results(self, results: list[RunResult]) -> None:
-        self._pending.difference_update([result.token for result in results])
+    def _take_results(self, results: Results) -> None:
+        self._pending.difference_update(tokens_of(results))
         self._on_results(results)
         if self._none_pending is not None and not self._pending:
             self._none_pending.set()

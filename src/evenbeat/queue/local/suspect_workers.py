@@ -6,7 +6,8 @@ from typing import Final, Protocol
 
 from evenbeat.core.worker_deaths import isolated_worker
 from evenbeat.queue.local.worker_process import WorkerHandle
-from evenbeat.wire.worker_frames import RunResult, RunSpec
+from evenbeat.wire.plain_results import Results, tokens_of
+from evenbeat.wire.worker_frames import RunSpec
 
 MAX_ISOLATED: Final = 16
 """Worker processes for such runs. If more runs are open at the same time, some of them share one."""
@@ -35,8 +36,8 @@ class IsolatedExecutors:
 
     def __init__(
         self,
-        new: Callable[[Callable[[list[RunResult]], None]], RunExecutor],
-        results: Callable[[list[RunResult]], None],
+        new: Callable[[Callable[[Results], None]], RunExecutor],
+        results: Callable[[Results], None],
     ) -> None:
         """`new` makes an executor that reports its results to the callback it is given."""
         self._new = new
@@ -89,10 +90,10 @@ class IsolatedExecutors:
         self._executors[number] = self._new(lambda results: self._on_results(number, results))
         return number
 
-    def _on_results(self, number: int, results: list[RunResult]) -> None:
+    def _on_results(self, number: int, results: Results) -> None:
         has = self._tokens.get(number)
         if has is not None:
-            has.difference_update([result.token for result in results])
+            has.difference_update(tokens_of(results))
             if not has:
                 executor = self._executors.pop(number)
                 del self._tokens[number]

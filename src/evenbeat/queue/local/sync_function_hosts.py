@@ -9,7 +9,9 @@ import heapq
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from operator import sub
 from typing import Final
 
 from evenbeat.child_processes.cleanup import OrphanGuard
@@ -19,15 +21,15 @@ from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.local.command_workers import results_without_worker
 from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.queue.local.worker_process import WorkerHandle
+from evenbeat.wire.plain_results import MessageToNode, PlainResults, Results, tokens_of
 from evenbeat.wire.worker_frames import (
     EARLY_DELIVERY,
     READ_NOW,
+    TOKEN_OF,
     CancelFrame,
     ClockFrame,
-    FrameToNode,
     ReadyFrame,
     ResultsFrame,
-    RunResult,
     RunSpec,
     StartedFrame,
     WrongHostFrame,
@@ -75,12 +77,12 @@ class _SyncHostQueue:
     def current_run(self) -> RunSpec | None:
         return next(iter(self.worker.outstanding.values()), None)
 
-    def add(self, run: RunSpec, function: str, cost: int) -> None:
+    def add(self, runs: list[RunSpec], function: str, cost: int) -> None:
         if not self.costs:
             self.turn_to_next(time.monotonic())
-        self.costs[run.token] = (function, cost)
-        self.cost += cost
-        self.batch.append(run)
+        self.costs.update(zip(map(TOKEN_OF, runs), repeat((function, cost)), strict=False))
+        self.cost += cost * len(runs)
+        self.batch += runs
 
     def room_for(self, cost: int) -> int:
         """How many more runs of this cost fit; at least one if the host has none."""
@@ -111,7 +113,7 @@ def _queued_cost(host: _SyncHostQueue) -> int:
     return host.cost if host.costs else -1
 
 
-def _begins_next_run(host: _SyncHostQueue, message: FrameToNode) -> bool:
+def _begins_next_run(host: _SyncHostQueue, message: MessageToNode) -> bool:
     """Has the host moved on to its next run, or just finished an import? The timebox is counted from then on."""
     match message:
         case StartedFrame(starts):
@@ -121,13 +123,19 @@ def _begins_next_run(host: _SyncHostQueue, message: FrameToNode) -> bool:
     return True
 
 
+def _durations(results: Results) -> Iterable[int]:
+    if isinstance(results, PlainResults):
+        return map(sub, results.ended, results.started)
+    return [result.ended - result.started for result in results]
+
+
 class SyncHosts:
     """Sync hosts, and the runs that wait for one."""
 
     def __init__(
         self,
         size: int,
-        results: Callable[[list[RunResult]], None],
+        results: Callable[[Results], None],
         started: Callable[[list[tuple[int, int]]], None],
         on_wrong_host: Callable[[list[tuple[RunSpec, str]]], None],
         now: Callable[[], int],
@@ -233,9 +241,10 @@ class SyncHosts:
                 if host is None:
                     break
             room = host.room_for(cost)
-            while room and self._waiting and self._waiting[0][1] == function:
-                host.add(self._waiting.popleft()[0], function, cost)
-                room -= 1
+            some: list[RunSpec] = []
+            while len(some) < room and self._waiting and self._waiting[0][1] == function:
+                some.append(self._waiting.popleft()[0])
+            host.add(some, function, cost)
         for host in self._hosts.values():
             if host.batch:
                 batch, host.batch = host.batch, []
@@ -268,16 +277,19 @@ class SyncHosts:
         host = self._hosts[worker] = _SyncHostQueue(worker)
         return host
 
-    def _on_frames(self, worker: WorkerHandle, messages: list[FrameToNode]) -> None:
+    def _on_frames(self, worker: WorkerHandle, messages: list[MessageToNode]) -> None:
         host = self._hosts[worker]
         messages = self._launcher.trusted_part(worker, messages, self._now())
         if any(_begins_next_run(host, message) for message in messages):
             host.turn_to_next(worker.last_heard)
-        ended: list[RunResult] = []
+        ended: list[Results] = []
         for message in messages:
             match message:
+                case PlainResults():
+                    ended.append(message)
+                    host.is_start_reported = False
                 case ResultsFrame(results):
-                    ended += results
+                    ended.append(results)
                     host.is_start_reported = False
                 case StartedFrame(starts):
                     host.is_start_reported = True
@@ -290,19 +302,20 @@ class SyncHosts:
                     self._on_wrong_host(runs)
                 case ReadyFrame():
                     worker.is_ready = True
-        if ended:
-            self._record_durations(host, ended)
+        for reported in ended:
+            self._record_durations(host, reported)
         # A host with enough work is not given one more run per result, but several when it has little left.
         if self._waiting and len(host.costs) <= _MAX_QUEUED_RUNS // 2:
             self._assign()
-        if ended:
-            self._results(ended)
+        for reported in ended:
+            self._results(reported)
 
-    def _record_durations(self, host: _SyncHostQueue, ended: list[RunResult]) -> None:
+    def _record_durations(self, host: _SyncHostQueue, ended: Results) -> None:
         """Update the mean durations of functions from runs that have ended together."""
         lasted: dict[str, list[int]] = {}
-        for result in ended:
-            lasted.setdefault(host.remove(result.token), []).append(result.ended - result.started)
+        functions = map(host.remove, tokens_of(ended))
+        for function, duration in zip(functions, _durations(ended), strict=True):
+            lasted.setdefault(function, []).append(duration)
         lasted.pop("", None)
         for function, durations in lasted.items():
             duration = sum(durations) // len(durations)

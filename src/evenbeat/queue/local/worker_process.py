@@ -19,8 +19,9 @@ from evenbeat.child_processes.worker_records import WORKER_VARIABLE
 from evenbeat.core.environment import without_secrets
 from evenbeat.model import OUTPUT_LIMIT
 from evenbeat.wire import worker_frames
+from evenbeat.wire.plain_results import MessageToNode, read_messages
 from evenbeat.wire.worker_frames import (
-    FrameToNode,
+    TOKEN_OF,
     FrameToWorker,
     OutputFrame,
     ReadOutputFrame,
@@ -51,7 +52,7 @@ class WorkerHandle:
     def __init__(
         self,
         program: tuple[str, ...],
-        on_frames: Callable[["WorkerHandle", list[FrameToNode]], None],
+        on_frames: Callable[["WorkerHandle", list[MessageToNode]], None],
         on_gone: Callable[["WorkerHandle"], None],
         orphan_guard: OrphanGuard,
         *,
@@ -148,17 +149,25 @@ class WorkerHandle:
 
     def give(self, runs: list[RunSpec]) -> None:
         """Send runs, in frames of limited size."""
-        self.outstanding.update((run.token, run) for run in runs)
-        part: list[RunSpec] = []
-        size = 0
-        for run in runs:
-            part.append(run)
-            size += len(memoryview(run.job))
-            if len(part) == _RUNS_PER_FRAME or size > _BYTES_PER_FRAME:
-                self.send(RunsFrame(part))
-                part, size = [], 0
-        if part:
-            self.send(RunsFrame(part))
+        self.outstanding.update(zip(map(TOKEN_OF, runs), runs, strict=True))
+        for first in range(0, len(runs), _RUNS_PER_FRAME):
+            self._send_runs(runs[first : first + _RUNS_PER_FRAME])
+
+    def _send_runs(self, runs: list[RunSpec]) -> None:
+        size = sum([len(memoryview(run.job)) for run in runs])
+        if size > _BYTES_PER_FRAME and len(runs) > 1:
+            half = len(runs) // 2
+            self._send_runs(runs[:half])
+            self._send_runs(runs[half:])
+        else:
+            self.send(RunsFrame(runs))
+
+    def have_ended(self, tokens: list[int]) -> None:
+        """It has reported the ends of these runs."""
+        for token in tokens:
+            self.outstanding.pop(token, None)
+        for token in tokens if self.reported_running else ():
+            self.reported_running.pop(token, None)
 
     def send(self, message: FrameToWorker) -> None:
         """Send a frame now, or as soon as the worker reads."""
@@ -185,7 +194,7 @@ class WorkerHandle:
             self._process.signal(self.read_signal)
         return reader
 
-    def _answer_readers(self, messages: list[FrameToNode]) -> list[FrameToNode]:
+    def _answer_readers(self, messages: list[MessageToNode]) -> list[MessageToNode]:
         """Give answers to those who asked; returns the other messages."""
         for message in messages:
             if isinstance(message, OutputFrame) and (reader := self._readers.pop(message.token, None)) is not None:
@@ -234,7 +243,7 @@ class WorkerHandle:
             return False
         self.last_heard = time.monotonic()
         try:
-            messages = worker_frames.decode_node_frames(self._frames.split(data))
+            messages = read_messages(self._frames, data)
         except ValueError:
             self.distrust()
             return False

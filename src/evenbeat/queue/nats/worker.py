@@ -45,7 +45,7 @@ from evenbeat.wire.cluster_messages import (
     run_offer_decoder,
     worker_message_decoder,
 )
-from evenbeat.wire.worker_frames import RunResult
+from evenbeat.wire.plain_results import Results, full_results
 
 _POLL_INTERVAL: Final = 0.1
 """Seconds between two checks of its runs."""
@@ -347,8 +347,9 @@ class ClusterWorker:
             if held_run is not None:
                 self._reporter.started(held_run, when)
 
-    def _ended(self, results: list[RunResult]) -> None:
+    def _ended(self, reported: Results) -> None:
         self._time_after_sleep()
+        results = full_results(reported)
         for result in results:
             held_run = self._running.pop(result.token, None)
             if held_run is None:
