@@ -43,8 +43,8 @@ def test_all_of_etc_is_imported_by_its_name(root: Path) -> None:
     tasks = tasks_of(imported(root / "etc"))
     assert set(tasks) == {
         *("cron.hourly/sample", "cron.daily/logrotate", "cron.daily/man-db", "cron.weekly/sum", "cron.monthly"),
-        *("mirror.sync", "stats-sample", "stats-sum", "printf", "invoice", "renew"),
-        *("crontab/echo", "web-shop/echo"),
+        *("mirror.sync", "stats-sample", "stats-sum", "echo"),
+        *("web-shop/printf", "web-shop/invoice", "web-shop/renew", "web-shop/echo"),
     }
 
 
@@ -91,7 +91,7 @@ def test_what_cron_and_run_parts_would_not_run_is_named_with_the_reason(root: Pa
 def test_a_personal_crontab_keeps_its_folder_its_input_and_its_variables(root: Path) -> None:
     result = imported(root / "home" / "crontab")
     tasks = tasks_of(result)
-    assert list(tasks) == ["manage-clearsessions", "manage-send_mails", "tar", "cat", "wc", "touch", "print"]
+    assert list(tasks) == ["manage-clearsessions", "manage-send_mails", "tar", "cat", "wc", "touch", "python3"]
     assert {task.job.cwd for task in tasks.values()} == {f"{root}/home"}
     assert "50% of the disk is used" in tasks["cat"].job.command[0]
     assert tasks["touch"].job.command == ("touch ../out/hour",)
@@ -103,8 +103,8 @@ def test_a_personal_crontab_keeps_its_folder_its_input_and_its_variables(root: P
 def test_mail_goes_to_those_who_got_it(root: Path) -> None:
     result = imported(root / "etc" / "cron.d" / "web-shop")
     tasks = tasks_of(result)
-    assert tasks["invoice"].notify == (NotifyContact("ops@example.org, shop@example.org"),)
-    assert tasks["renew"].notify == ()
+    assert tasks["web-shop/invoice"].notify == (NotifyContact("ops@example.org, shop@example.org"),)
+    assert tasks["web-shop/renew"].notify == ()
     assert any("a run that fails is mailed" in warning.message for warning in result.warnings)
 
 
