@@ -51,7 +51,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 def omitted_lines(result: ImportResult, file: str) -> set[int]:
     """The lines of a file that the report names as not carried over."""
-    return {one.place.line for one in result.omissions if one.file == file and one.place is not None}
+    places = [place for one in result.omissions for place in ((one.file, one.place), *one.also)]
+    return {place.line for of, place in places if of == file and place is not None}
 
 
 def is_named(result: ImportResult, file: str, line: int, text: str) -> bool:

@@ -1,6 +1,6 @@
 """What an import has made of other systems' files, what it did not carry over and why, and what is different now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from evenbeat.load.config import Config, ConfigError, FilePosition
@@ -18,6 +18,8 @@ class Omission(NamedTuple):
     what: str
     """As the source has it: `Nice=19`."""
     why: str
+    also: tuple[tuple[str, FilePosition], ...] = ()
+    """Where else the source has it."""
 
     def __str__(self) -> str:
         return str(ConfigError(self.file, self.place, f"{self.what}: {self.why}"))
@@ -42,9 +44,16 @@ class ImportReport:
         self._omissions: dict[Omission, None] = {}
         self._warnings: dict[ConfigError, None] = {}
 
-    def omit(self, file: str, place: FilePosition | None, what: str, why: str) -> None:
+    def omit(
+        self,
+        file: str,
+        place: FilePosition | None,
+        what: str,
+        why: str,
+        also: Iterable[tuple[str, FilePosition]] = (),
+    ) -> None:
         """Something of the source is not carried over."""
-        self._omissions[Omission(file, place, shown(what), why)] = None
+        self._omissions[Omission(file, place, shown(what), why, tuple(also))] = None
 
     def warn(self, file: str, place: FilePosition | None, message: str) -> None:
         """Something was carried over and is different now, or needs a look."""
