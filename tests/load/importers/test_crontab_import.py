@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from import_accounting import copy_of_corpus, omitted_lines, tasks_of, texts_of
+from import_accounting import copy_of_corpus, omitted_lines, silent_lines, tasks_of, texts_of
 
 from evenbeat.load.config import BadFileError
 from evenbeat.load.crontab_dialect import CrontabDialect
@@ -158,6 +158,13 @@ def is_accounted_for(line: str, number: int, file: str, result: ImportResult, te
         return any(line.rsplit("/", maxsplit=1)[-1].rstrip("; }") in text for text in texts)
     command = line.split(None, 4 if file.endswith("anacrontab") else 7)[-1].replace("\\%", "%").split("%")[0]
     return any(command.strip()[:20] in text for text in texts) or line.startswith(("@", "~", "-"))
+
+
+def test_without_a_line_of_the_corpus_something_is_different_or_it_is_named(root: Path) -> None:
+    paths = [root / "etc", root / "home" / "crontab", root / "spool" / "cron" / "crontabs"]
+    sources = [root / "etc/crontab", root / "etc/anacrontab", root / "home/crontab", *(root / "etc/cron.d").glob("*")]
+    sources = [file for file in sources if file.name != "web-shop.dpkg-old"]
+    assert silent_lines(sources, lambda: imported(*paths), lambda line: line.lstrip()[0] != "#") == []
 
 
 # Generated lines

@@ -94,4 +94,5 @@ def test_jobs_of_jenkins(evenbeat: Evenbeat, tmp_path: Path) -> None:
     assert sorted((root / "out/report").read_text().splitlines()) == [
         *("report for ", "report for all", "report for board"),
     ]
+    eventually(lambda: (root / "out/cleanup").read_text() == "cleaned berlin with battery staple\n")
     assert (root / "out/tools").read_text() == "perl -e\nawk\n"
