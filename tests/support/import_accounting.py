@@ -1,5 +1,6 @@
 """Which lines of a source an import has lost: neither in its result nor named in its report."""
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +55,12 @@ def _texts(value: Any) -> Iterator[str]:
 def omitted_lines(result: ImportResult, file: str) -> set[int]:
     """The lines of a file that the report names as not carried over."""
     places = [place for one in result.omissions for place in ((one.file, one.place), *one.also)]
-    return {place.line for of, place in places if of == file and place is not None}
+    found = {place.line for of, place in places if of == file and place is not None}
+    for one in result.omissions:
+        if one.file == file and one.what.startswith("comments in line"):
+            for first, last in re.findall(r"(\d+)(?:-(\d+))?", one.what):
+                found |= {*range(int(first), int(last or first) + 1)}
+    return found
 
 
 def silent_lines(

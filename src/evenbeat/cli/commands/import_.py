@@ -26,6 +26,8 @@ from evenbeat.load.write_toml import write_document
 from evenbeat.model import Invalid, prefix_place
 from evenbeat.when.zone import zone
 
+_LONG_TEXT: Final = 60
+"""Characters; texts that are longer on average stand on lines of their own."""
 _MAX_LINE: Final = 160
 """Characters of a line of the report, where it has several things of one reason."""
 
@@ -90,7 +92,11 @@ def _grouped(omissions: Sequence[Omission]) -> Iterator[str]:
             yield whole
             continue
         yield f"{file}: {len(group)} times: {why}"
-        each = ", ".join(f"{one.what} (line {one.place.line})" if one.place else one.what for one in group)
+        named = [f"{one.what} (line {one.place.line})" if one.place else one.what for one in group]
+        if len(whole) > _LONG_TEXT * len(group):
+            yield from (f"  {text}" for text in named)
+            continue
+        each = ", ".join(named)
         yield from textwrap.wrap(
             each,
             _MAX_LINE,

@@ -55,6 +55,12 @@ class ImportReport:
         """Something of the source is not carried over."""
         self._omissions[Omission(file, place, shown(what), why, tuple(also))] = None
 
+    def omit_comments(self, file: str, lines: Sequence[int]) -> None:
+        """The comments in these lines, which are sorted, are not carried over."""
+        if lines:
+            what = f"comments in {'lines' if len(lines) > 1 else 'line'} {_ranges(lines)}"
+            self.omit(file, FilePosition(lines[0], 1), what, "nothing in them runs")
+
     def warn(self, file: str, place: FilePosition | None, message: str) -> None:
         """Something was carried over and is different now, or needs a look."""
         self._warnings[ConfigError(file, place, message)] = None
@@ -66,6 +72,17 @@ class ImportReport:
 
 def _position(one: Omission | ConfigError) -> tuple[str, FilePosition]:
     return one.file, one.place or FilePosition(0, 0)
+
+
+def _ranges(lines: Sequence[int]) -> str:
+    """`1-3, 7`: sorted numbers, shortened."""
+    found: list[list[int]] = []
+    for line in lines:
+        if found and line == found[-1][-1] + 1:
+            found[-1] = [found[-1][0], line]
+        else:
+            found.append([line])
+    return ", ".join("-".join(map(str, one)) for one in found)
 
 
 def shown(text: str) -> str:
