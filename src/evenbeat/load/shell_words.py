@@ -1,7 +1,6 @@
 """The simple commands of a line for a shell, as words: quotes resolved, redirections left out, nothing evaluated."""
 
 import re
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _REDIRECTION: Final = re.compile(r"(?:\d+(?=[<>])|&(?=>))?(?:<<<|<<-?|>>|<>|>\||[<>]&?)")
@@ -35,7 +34,7 @@ class _ShellLine:
         self._is_target = False
         """The word that comes next is where a redirection leads to."""
 
-    def commands(self) -> Sequence[list[ShellWord]]:
+    def commands(self) -> list[list[ShellWord]]:
         while self._at < len(self._line):
             self._read_next()
         self._end_word()

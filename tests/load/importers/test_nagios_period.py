@@ -1,6 +1,8 @@
 """Dates of timeperiods: which one counts where several meet, compared with Nagios' own rule day by day."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -31,8 +33,17 @@ def hours_of_days(found: ImportResult, name: str = "p") -> list[tuple[int, ...]]
     return [tuple(hour for hour in range(24) if period.contains(Instant(start + hour * HOUR))) for start in starts]
 
 
-HOURS = {"00:00-24:00": tuple(range(24)), "00:00-00:00": (), "09:00-11:00": (9, 10), "08:00-09:00,20:00-21:00": (8, 20)}
-DATES = [
+def is_weekday(which: int, day: date) -> bool:
+    return day.weekday() == which
+
+
+HOURS: dict[str, tuple[int, ...]] = {
+    "00:00-24:00": tuple(range(24)),
+    "00:00-00:00": (),
+    "09:00-11:00": (9, 10),
+    "08:00-09:00,20:00-21:00": (8, 20),
+}
+DATES: list[dict[str, Callable[[date], bool]]] = [
     # The most exact kind first, as Nagios looks for them; each with the days that it means.
     {"2026-12-05": lambda d: d == date(2026, 12, 5), "2026-12-01 - 2026-12-08": lambda d: d.month == 12 and d.day <= 8},
     {
@@ -45,14 +56,14 @@ DATES = [
         "saturday 1": lambda d: d.weekday() == 5 and d.day <= 7,
         "monday 2": lambda d: d.weekday() == 0 and 7 < d.day <= 14,
     },
-    {name: lambda d, i=i: d.weekday() == i for i, name in enumerate(WEEKDAYS)},
+    {name: partial(is_weekday, i) for i, name in enumerate(WEEKDAYS)},
 ]
 
 
 def by_the_rule(day: date, said: list[tuple[str, str]]) -> tuple[int, ...]:
-    """Of the most exact kind that has this day the line that was read last."""
+    """Of the most exact kind that has this day the line that was read first."""
     for kind in DATES:
-        for days, hours in reversed(said):
+        for days, hours in said:
             if days in kind and kind[days](day):
                 return HOURS[hours]
     return ()
@@ -63,7 +74,7 @@ LINES = st.dictionaries(
 )
 
 
-@given(LINES.map(dict.items).map(list))
+@given(LINES.map(lambda lines: list(lines.items())))
 def test_a_day_has_the_hours_that_it_has_in_nagios_or_a_warning_says_that_they_add_up(
     said: list[tuple[str, str]],
 ) -> None:

@@ -62,7 +62,7 @@ def periods_of(
         report.omit_of(timeperiod, f"period {name!r}", "it is never open, which a period here cannot say")
         return {}
     if any(len(layer.open) > 1 for layer in layers):
-        message = f"period {name!r}: where several of its dates meet their hours add up; in Nagios the last one counts"
+        message = f"period {name!r}: where several of its dates meet their hours add up; in Nagios the first one counts"
         report.warn_of(timeperiod, message)
     return _periods_of_layers(name, zone, weekdays, layers, TaskNames(taken))
 
@@ -87,14 +87,16 @@ def _exactness(days: str) -> int:
 
 
 def _layers(dates: Sequence[tuple[int, str, str]]) -> list[_Layer]:
-    """The least exact first; of those that are equally exact, the last one counts where they meet."""
+    """The least exact first; of those that are equally exact, the one that was read first counts where they meet."""
     layers: list[_Layer] = []
     exactness = -1
-    for exact, days, text in sorted(dates, key=lambda one: one[0]):
+    in_order = [*reversed(dates)]
+    in_order.sort(key=lambda one: one[0])
+    for exact, days, text in in_order:
         is_open = bool(text)
         joins = layers and bool(layers[-1].open) == is_open and (not is_open or exact == exactness)
         before = layers.pop() if joins else _Layer((), ())
-        layers.append(_Layer((*before.days, days), (*before.open, text) if is_open else ()))
+        layers.append(_Layer((days, *before.days), (text, *before.open) if is_open else ()))
         exactness = exact
     return layers
 
