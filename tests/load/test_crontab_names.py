@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.load.crontab_names import UnnamedEntry, command_stem, possible_names, unique_names
+from evenbeat.model import COMMAND_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,12 @@ def test_an_entry_is_called_what_its_command_is_about(command: str, name: str) -
 )
 def test_a_name_has_nothing_of_the_shell_around_the_command(command: str, name: str) -> None:
     assert command_stem(command) == name
+
+
+@pytest.mark.parametrize("part", ['"', "$(", '"$(', "\\ ", 'sh -c "', "(", "${", "x`", "if ", "A=1 ", "-a ", "nice "])
+def test_a_long_line_whose_parts_never_end_has_a_name(part: str) -> None:
+    """Nothing in it is read more than a few times: the longest line would take minutes otherwise."""
+    assert 1 <= len(command_stem(part * (COMMAND_LIMIT // len(part)))) <= 64
 
 
 def test_the_files_of_packages_name_their_entries() -> None:

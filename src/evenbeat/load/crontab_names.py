@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
@@ -113,8 +113,7 @@ def _stem(command: str, depth: int = 0) -> _Stem:
 
 def _stem_of_command(words: Sequence[ShellWord], depth: int) -> tuple[_Stem | None, bool]:
     """What a simple command is about, and whether only a wrapper is known of it; None if it has no name."""
-    while words and (words[0].text in _KEYWORDS or _ASSIGNMENT.match(words[0].text)):
-        words = words[1:]
+    words = [*dropwhile(lambda word: word.text in _KEYWORDS or _ASSIGNMENT.match(word.text), words)]
     if not words or words[0].text in _HEADS or words[0].text in _PREPARATIONS:
         return None, False
     fallback: _Stem | None = None

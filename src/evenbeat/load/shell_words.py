@@ -109,7 +109,9 @@ class _ShellLine:
         self._add("", end)
 
     def _add(self, text: str, end: int) -> None:
-        self._text = [*(self._text or ()), text]
+        if self._text is None:
+            self._text = []
+        self._text.append(text)
         self._at = end
 
     def _end_word(self) -> None:
