@@ -17,6 +17,8 @@ _JENKINS_VARIABLE: Final = re.compile(
 )
 
 _USED: Final = re.compile(r"\$(?:([A-Z][A-Z0-9_]*)|\{([A-Z][A-Z0-9_]*)\})")
+_NOT_READ: Final = re.compile(r"(?<![$\w{])[A-Z][A-Z0-9_]*\b")
+"""Words such as variables, where they are not read: they are set there."""
 _OF_EVERY_SHELL: Final = frozenset(
     {"HOME", "PATH", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "TZ", "IFS", "PPID", "OPTARG"}
     | {"OPTIND", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "HOSTNAME", "REPLY", "BASHPID", "BASH_SOURCE"}
@@ -73,7 +75,7 @@ def unset_variables(scripts: Sequence[str]) -> list[str]:
         if script.startswith("#!") and not _WITH_C.search(script.partition("\n")[0]):
             continue
         used = {one[1] or one[2] for one in _USED.finditer(re.sub(r"'[^']*'", "", script))}
-        found |= {name for name in used if not re.search(rf"(?<![$\w{{]){name}\b", script)}
+        found |= used - {*_NOT_READ.findall(script)}
     return sorted(found - _OF_EVERY_SHELL - {*jenkins_variables(scripts)})
 
 
