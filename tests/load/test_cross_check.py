@@ -66,7 +66,10 @@ def test_a_name_in_two_files_is_refused_in_the_second(tmp_path: Path) -> None:
     found = problems_of(
         tmp_path, a_toml='[checks.backup]\nevery = 60\ncommand = ["x"]\n', crontab="\n  @daily backup.sh\n"
     )
-    assert found == [f"crontab:2:3: the name 'backup' is taken by a task of {tmp_path}/a.toml; names are unique"]
+    assert found == [
+        f"crontab:2:3: the name 'backup' is taken by a task of {tmp_path}/a.toml; names are unique: "
+        "a line `# name: ...` above this one gives it another"
+    ]
 
 
 def test_a_limit_must_be_declared_in_one_of_the_files(tmp_path: Path) -> None:

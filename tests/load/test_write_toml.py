@@ -210,7 +210,7 @@ def test_an_imported_crontab_keeps_its_times(
     manner = CrontabDialect(spread=spread, zone=zone)
     live = parse_crontab(text, "x", manner)
     again = parse_toml(write_document(import_crontab([(text, "x")], manner).document), "x.toml")
-    assert again == live
+    assert again == live._replace(names_from_commands={})
     for before, after in zip(live.tasks, again.tasks, strict=True):
         if before.schedule.cron is not None:
             there = compile_schedule(before.schedule, before.name).next_after(Instant(start))

@@ -1,10 +1,13 @@
 """Which lines of a source an import has lost: neither in its result nor named in its report."""
 
+import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from evenbeat.load.config import BadFileError
 from evenbeat.load.importers.report import ImportResult, shown
 from evenbeat.load.toml import parse_toml
 from evenbeat.load.write_toml import write_document
@@ -51,7 +54,45 @@ def _texts(value: Any) -> Iterator[str]:
 
 def omitted_lines(result: ImportResult, file: str) -> set[int]:
     """The lines of a file that the report names as not carried over."""
-    return {one.place.line for one in result.omissions if one.file == file and one.place is not None}
+    places = [place for one in result.omissions for place in ((one.file, one.place), *one.also)]
+    found = {place.line for of, place in places if of == file and place is not None}
+    for one in result.omissions:
+        if one.file == file and one.what.startswith("comments in line"):
+            for first, last in re.findall(r"(\d+)(?:-(\d+))?", one.what):
+                found |= {*range(int(first), int(last or first) + 1)}
+    return found
+
+
+def silent_lines(
+    files: Iterable[Path], import_them: Callable[[], ImportResult], is_about: Callable[[str], bool] = bool
+) -> list[str]:
+    """The lines of these files without which the result and the report would be the same, and which the report does not
+    name: `FILE: LINE`. Those count for which `is_about` holds.
+    """
+    whole = import_them()
+    before = _made_of(whole)
+    silent = []
+    for file in files:
+        text = file.read_text()
+        lines = text.splitlines(keepends=True)
+        named = omitted_lines(whole, str(file))
+        for number, line in enumerate(lines, start=1):
+            if not line.strip() or number in named or not is_about(line):
+                continue
+            file.write_text("".join([*lines[: number - 1], *lines[number:]]))
+            try:
+                if _made_of(import_them()) == before:
+                    silent.append(f"{file.name}: {line.strip()}")
+            except BadFileError:
+                pass  # something needs it
+        file.write_text(text)
+    return silent
+
+
+def _made_of(result: ImportResult) -> Any:
+    """The result and the report, wherever in the files it is about."""
+    said = Counter([*(one.what for one in result.omissions), *(one.message for one in result.warnings)])
+    return result.document, result.secrets, said
 
 
 def is_named(result: ImportResult, file: str, line: int, text: str) -> bool:

@@ -37,6 +37,7 @@ from evenbeat.admin.cross_check import (
     shared_names,
 )
 from evenbeat.admin.file_owner import file_owner_of
+from evenbeat.admin.kept_names import file_with_names, keep_names_of_tasks
 from evenbeat.admin.own_job import check_arguments
 from evenbeat.admin.owner_settings import OwnerSettings
 from evenbeat.admin.passive_settings import forget_removed_tasks
@@ -417,6 +418,7 @@ class TaskAdmin:
         changed: dict[str | None, list[tuple[Entry, Task]]] = {None: []}
         removed: dict[str, Entry] = {}
         unchanged, permission = 0, permission_of(self.store)
+        names, configs = keep_names_of_tasks(self.store, configs)
         for owner, config in configs.items():
             before = {entry.task.name: entry for entry in self.store.entries(Filter(owner=owner))}
             if permission.commands is CommandSource.FILES and owner not in (files or {}):
@@ -444,7 +446,12 @@ class TaskAdmin:
         new_names = {task.name for tasks in created.values() for task in tasks}
         other = (*removed.values(), *(entry for entry, _ in changed[None]))
         check_configs(
-            self.store, configs, new_names, lambda owner: _parsed_file(owner, files or {}), self._now(), other
+            self.store,
+            configs,
+            new_names,
+            lambda owner: _parsed_file(owner, files or {}, names[owner]),
+            self._now(),
+            other,
         )
         self._refuse_ids_as_names(task.name for tasks in created.values() for task in tasks)
         for owner, tasks in created.items() if removed else ():
@@ -552,9 +559,9 @@ def _keep_unstated(task: Task, entry: Entry | None) -> Task:
     return keep_phase(task, entry.task)
 
 
-def _parsed_file(owner: str, files: Mapping[str, Path]) -> ParsedFile | None:
-    """The file of an owner again, with the positions of its values, for messages."""
-    return load_parsed_file(files[owner]) if owner in files else None
+def _parsed_file(owner: str, files: Mapping[str, Path], names: Mapping[str, str]) -> ParsedFile | None:
+    """The file of an owner again, with the positions of its values by the names that its tasks get, for messages."""
+    return file_with_names(load_parsed_file(files[owner]), names) if owner in files else None
 
 
 def _file_digest(path: Path) -> str | None:

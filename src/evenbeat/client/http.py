@@ -526,6 +526,7 @@ def _config_body(config: Config) -> dict[str, Any]:
         "periods": config.periods,
         "limits": config.limits,
         "node": None if config.node is None else node,
+        **({"names_from_commands": config.names_from_commands} if config.names_from_commands else {}),
         **({"downtimes": [downtime_table(one) for one in config.downtimes]} if config.downtimes else {}),
         **({"contacts": contacts} if contacts else {}),  # a node of before there were contacts knows no such key
     }

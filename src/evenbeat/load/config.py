@@ -87,6 +87,10 @@ class Config(NamedTuple):
     """None if the file does not mention it."""
     contacts: Mapping[str, Contact] = {}
     downtimes: tuple[Downtime, ...] = ()
+    names_from_commands: Mapping[str, tuple[str, ...]] = {}
+    """Of a crontab: the names of tasks that no line names, each with all that it could be; a task that is there already
+    keeps the name that it has.
+    """
 
 
 class FilePosition(NamedTuple):

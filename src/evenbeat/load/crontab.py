@@ -18,7 +18,7 @@ from evenbeat.load.config import BadFileError, Config, ConfigError, FilePosition
 from evenbeat.load.crontab_command import bare_percent, job_of_line, split_input
 from evenbeat.load.crontab_dialect import CrontabDialect, has_users, owner_of
 from evenbeat.load.crontab_mail import ONLY_FAILURES_ARE_MAILED, contact_of_mailto
-from evenbeat.load.crontab_names import unique_names
+from evenbeat.load.crontab_names import UnnamedEntry, possible_names, unique_names
 from evenbeat.load.crontab_times import NEVER_DUE, crontab_schedule
 from evenbeat.load.safe_text import name_error
 from evenbeat.model import (
@@ -88,7 +88,8 @@ def parse_crontab_file(text: str, file: str, manner: CrontabDialect | None = Non
     """Parse the text, and keep the positions of its values."""
     reader = CrontabReader(file, manner or CrontabDialect())
     reader.read_text(text)
-    tasks = reader.tasks(reader.names())
+    names = reader.names()
+    tasks = reader.tasks(names)
     reader.raise_errors()
 
     def place_of(path: tuple[str | int, ...], column: int | None) -> FilePosition | None:
@@ -99,7 +100,8 @@ def parse_crontab_file(text: str, file: str, manner: CrontabDialect | None = Non
 
     notified = {one.to for _, task in tasks.values() for one in task.notify}
     contacts = {name: contact for name, contact in reader.contacts.items() if name in notified}
-    config = Config(tuple(t for _, t in tasks.values()), {}, {}, None, contacts)
+    made = reader.names_from_commands(names)
+    config = Config(tuple(t for _, t in tasks.values()), {}, {}, None, contacts, names_from_commands=made)
     ignored = [ConfigError(file, one.place, f"{one.name} is not used: {one.why}") for one in reader.unused]
     warnings = sorted([*reader.warnings, *ignored], key=lambda one: one.place or FilePosition(0, 0))
     return ParsedFile(file, config, place_of, tuple(warnings))
@@ -292,13 +294,12 @@ class CrontabReader:
 
     def names(self) -> list[str]:
         """A name for each entry, unique within this file unless given ones are not."""
-        split = [split_input(entry.command) for entry in self.entries]
-        return unique_names(
-            [
-                (entry.name, f"{entry.fields} {entry.user or ''} {given}", command)
-                for entry, (command, given) in zip(self.entries, split, strict=True)
-            ]
-        )
+        return unique_names([_unnamed(entry) for entry in self.entries], self.file)
+
+    def names_from_commands(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Of those of these names that come from commands: all that their entries could have."""
+        pairs = zip(names, self.entries, strict=True)
+        return {name: possible_names(_unnamed(entry), self.file) for name, entry in pairs if entry.name is None}
 
     def tasks(self, names: Sequence[str]) -> dict[str, tuple[CrontabEntry, Task]]:
         """Every task by its name, with its entry."""
@@ -345,6 +346,11 @@ class CrontabReader:
         except Invalid as e:
             self._refuse(entry.line, entry.command_column + (e.column or 1) - 1, e.problem)
             return None
+
+
+def _unnamed(entry: CrontabEntry) -> UnnamedEntry:
+    command, given = split_input(entry.command)
+    return UnnamedEntry(f"{entry.fields} {entry.user or ''} {given}", command, entry.name)
 
 
 def _unquoted(text: str) -> str:

@@ -190,6 +190,8 @@ def _duplicate_names(configs: Mapping[str, Config], taken: Mapping[str, str]) ->
                 owners[task.name] = owner
             else:
                 message = f"the name {task.name!r} is taken by a task of {_owner_text(other)}; names are unique"
+                if task.name in config.names_from_commands:
+                    message += ": a line `# name: ...` above this one gives it another"
                 yield ValidationFinding(owner, (_section(task), task.name), message, is_conflict=True)
 
 

@@ -37,6 +37,7 @@ class _ResultHeader(Struct):
     pieces: int = 0
     contacts: Mapping[str, Contact] = {}
     downtimes: tuple[Downtime, ...] = ()
+    names_from_commands: dict[str, tuple[str, ...]] = {}
 
 
 _header_decoder: Final = msgspec.msgpack.Decoder(_ResultHeader)
@@ -76,7 +77,8 @@ def _receive_config(pipe: IO[bytes]) -> Config:
     if head.problems:
         raise BadFileError(head.problems, head.more)
     tasks = tuple(task for _ in range(head.pieces) for task in _tasks_decoder.decode(_read_piece(pipe)))
-    return Config(tasks, head.periods, head.limits, head.node, head.contacts, head.downtimes)
+    shared = (head.periods, head.limits, head.node, head.contacts, head.downtimes, head.names_from_commands)
+    return Config(tasks, *shared)
 
 
 def _read_piece(pipe: IO[bytes]) -> bytes:
@@ -98,8 +100,8 @@ def _encoded_pieces(path: Path) -> Iterator[bytes]:
         yield encode(_ResultHeader(e.errors, e.errors_omitted))
         return
     pieces = range(0, len(config.tasks), _TASKS_PER_PIECE)
-    rest = (config.periods, config.limits, config.node, len(pieces), config.contacts, config.downtimes)
-    yield encode(_ResultHeader([], 0, *rest))
+    shared = (config.periods, config.limits, config.node, len(pieces), config.contacts, config.downtimes)
+    yield encode(_ResultHeader([], 0, *shared, names_from_commands=dict(config.names_from_commands)))
     for at in pieces:
         yield encode(config.tasks[at : at + _TASKS_PER_PIECE])
 

@@ -38,6 +38,21 @@ def test_an_owner_has_what_it_says(api: ApiClient) -> None:
     assert apply(api, me={})["removed"] == ["ap-a"]
 
 
+def test_a_task_of_a_crontab_keeps_the_name_that_it_has(api: ApiClient) -> None:
+    def crontab(**commands: str) -> dict[str, Any]:
+        tasks = {name: {"every": "1d", "command": command, "shell": True} for name, command in commands.items()}
+        return {"tasks": tasks, "names_from_commands": {name: ["echo", name] for name in tasks}}
+
+    assert apply(api, tab=crontab(echo="echo one"))["created"] == ["echo"]
+    more = apply(api, tab=crontab(**{"echo-one": "echo one", "echo-two": "echo two"}))
+    assert (more["created"], more["changed"], more["removed"], more["unchanged"]) == (["echo-two"], [], [], 1)
+    api.add("echo-three")
+    known = crontab(**{"echo-one": "echo one", "echo-two": "echo two", "echo-three": "echo three"})
+    refused = api.post("/v1/apply", json={"owners": {"tab": known}})
+    assert [error["pointer"] for error in refused.json()["errors"]] == ["/owners/tab/tasks/echo-three"]
+    apply(api, tab={})
+
+
 def test_several_owners_are_one_change(api: ApiClient) -> None:
     week = {"week": {"ranges": ["monday-friday"]}}
     uses = {"tasks": {"ap-d": {"every": "1d", "command": ["noop"], "period": "week"}}}

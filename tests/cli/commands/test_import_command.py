@@ -45,6 +45,30 @@ def test_nagios_objects_in_several_files_belong_together(evenbeat: Evenbeat, tmp
     assert all(f"# {line}\n" in result.out for line in result.err.splitlines()[1:])
 
 
+def test_many_things_of_one_reason_are_folded_and_each_is_named(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    main = tmp_path / "nagios.cfg"
+    settings = [f"some_setting_number_{i}" for i in range(60)]
+    main.write_text("".join(f"{name}=1\n" for name in settings))
+    result = evenbeat("import", "nagios", str(main))
+    lines = result.err.splitlines()
+    assert max(map(len, lines)) <= 160 + len("  ")
+    assert f"  {main}: 60 times: it is about the program Nagios itself" in lines
+    for i, name in enumerate(settings, start=1):
+        assert f"the setting {name} (line {i})" in " ".join(line.strip() for line in lines)
+    assert all(f"# {line}\n" in result.out for line in lines[1:])
+
+
+def test_where_else_something_is_that_is_named_once_is_in_the_json(evenbeat: Evenbeat, tmp_path: Path) -> None:
+    file = tmp_path / "hosts.cfg"
+    file.write_text("".join(f"define host {{\nhost_name {name}\nnotes x\n}}\n" for name in "abc"))
+    (notes,) = [
+        one
+        for one in evenbeat("import", "nagios", str(file), "--json").json["not_carried_over"]
+        if "notes" in one["what"]
+    ]
+    assert (notes["line"], [one["line"] for one in notes["also"]]) == (3, [7, 11])
+
+
 def test_the_report_is_one_json_document(evenbeat: Evenbeat, tmp_path: Path) -> None:
     file = tmp_path / "crontab"
     file.write_text("MAILTO=ana\nMAILFROM=bo@example.org\n@daily rotate\n")

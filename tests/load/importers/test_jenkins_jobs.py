@@ -82,9 +82,9 @@ def test_a_timer_sets_its_parameters(root: Path) -> None:
 
 def test_secrets_are_files_and_passwords_are_shown_nowhere(root: Path) -> None:
     result = imported(root)
-    assert result.secrets == {"team-report-API_TOKEN": "correct horse"}
+    assert result.secrets == {"team-report-API_TOKEN": "correct horse", "jenkins-DEPLOY_TOKEN": "battery staple"}
     shown = "\n".join([*texts_of(result), *map(str, result.omissions), *map(str, result.warnings)])
-    for secret in ("correct horse", "hunter2", "AQAAABAAAAAQ"):
+    for secret in ("correct horse", "battery staple", "hunter2", "AQAAABAAAAAQ"):
         assert secret not in shown
 
 
@@ -103,37 +103,151 @@ def test_what_is_not_carried_over_is_named_with_its_reason(root: Path) -> None:
     assert "the parameter KEY (PasswordParameterDefinition) has no value here" in warnings
 
 
-SAID_BY_THEIR_NAMES = {  # elements whose value is in the result in another form, or says nothing
-    *("timeoutMinutes", "increment", "max", "maxSchedule", "numToKeep", "canRoam", "throttleEnabled", "throttleOption"),
-    *("maxConcurrentPerNode", "maxConcurrentTotal", "limitOneJobWithMatchingParams", "keepDependencies", "disabled"),
-    *("blockBuildWhenDownstreamBuilding", "blockBuildWhenUpstreamBuilding", "concurrentBuild", "trim", "description"),
-    *("dontNotifyEveryUnstableBuild", "sendToIndividuals", "rerunIfUnstable", "spec", "parameterizedSpecification"),
-    *("recipients", "command", "propertiesContent", "string", "defaultValue"),
-    *("name", "ordinal", "color", "completeBuild", "childProjects", "upstreamProjects"),
+SAID_IN_ANOTHER_FORM = {  # elements whose value is in the result in another form, or says nothing, by their paths
+    *("keepDependencies", "canRoam", "disabled", "blockBuildWhenDownstreamBuilding", "blockBuildWhenUpstreamBuilding"),
+    *("triggers/hudson.triggers.TimerTrigger/spec", "builders/hudson.tasks.Shell/command", "concurrentBuild"),
+    "triggers/org.jenkinsci.plugins.parameterizedscheduler.ParameterizedTimerTrigger/parameterizedSpecification",
+    "properties/org.jenkinsci.plugins.workflow.job.properties.PipelineTriggersJobProperty/triggers/"
+    "hudson.triggers.TimerTrigger/spec",
+    "triggers/jenkins.triggers.ReverseBuildTrigger/upstreamProjects",
+    "publishers/hudson.tasks.BuildTrigger/childProjects",
+    *(f"publishers/hudson.tasks.BuildTrigger/threshold/{tag}" for tag in ("name", "ordinal", "color", "completeBuild")),
+    *(f"publishers/hudson.tasks.Mailer/{tag}" for tag in ("recipients", "sendToIndividuals")),
+    "publishers/hudson.tasks.Mailer/dontNotifyEveryUnstableBuild",
+    *(
+        f"publishers/com.chikli.hudson.plugin.naginator.NaginatorPublisher/{tag}"
+        for tag in ("rerunIfUnstable", "delay/increment", "delay/max", "maxSchedule")
+    ),
+    "buildWrappers/EnvInjectBuildWrapper/info/propertiesContent",
+    "buildWrappers/hudson.plugins.build__timeout.BuildTimeoutWrapper/strategy/timeoutMinutes",
+    *(
+        f"properties/hudson.plugins.throttleconcurrents.ThrottleJobProperty/{tag}"
+        for tag in ("throttleEnabled", "throttleOption", "limitOneJobWithMatchingParams")
+    ),
+    "properties/hudson.model.ParametersDefinitionProperty/parameterDefinitions/hudson.model.StringParameterDefinition/trim",
 }
+ZEROS = {"maxConcurrentPerNode", "maxConcurrentTotal"}
 
 
 def test_every_element_of_the_corpus_is_in_the_result_or_in_the_report(root: Path) -> None:
     result = imported(root)
     texts = texts_of(result)
     lost = []
-    for file in root.rglob("jobs/*/config.xml"):
+    for file in root.rglob("*.xml"):
         if "builds" in file.parts:
             continue
         places = {one.place for one in result.omissions if one.file == str(file)}
         root_element = parse_xml(file.read_text(), str(file))
-        lost += [f"{file}:{one.place.line}: {one.tag}" for one in _unsaid(root_element, places, texts)]
+        is_whole = root_element.place in places or root_element.tag == "slave"
+        lost += (
+            []
+            if is_whole
+            else [f"{file}:{one.place.line}: {path}" for path, one in _unsaid(root_element, places, texts)]
+        )
     assert lost == []
 
 
-def _unsaid(element: XmlElement, places: Collection[FilePosition | None], texts: set[str]) -> Iterator[XmlElement]:
+def _unsaid(
+    element: XmlElement, places: Collection[FilePosition | None], texts: set[str], path: str = ""
+) -> Iterator[tuple[str, XmlElement]]:
     for child in element.children:
+        here = f"{path}/{child.tag}".lstrip("/")
         if child.place in places:
             continue
         text = child.text.strip()
-        if text and child.tag not in SAID_BY_THEIR_NAMES and not any(text in one for one in texts):
-            yield child
-        yield from _unsaid(child, places, texts)
+        is_said = here in SAID_IN_ANOTHER_FORM or (child.tag in ZEROS and text == "0") or text in texts
+        if text and not is_said:
+            yield here, child
+        yield from _unsaid(child, places, texts, here)
+
+
+def test_each_line_of_a_timer_and_each_variable_is_in_the_result_or_in_the_report(root: Path) -> None:
+    """What stands in one element is many things."""
+    result = imported(root)
+    named = {one.what: one.why for one in result.omissions}
+    assert "# every night" in named
+    assert "not a name" in str([*named])
+    assert named["MODE=full"] == "it is for the form in which a person starts the job"
+    assert "description of TARGET: Where to" in named
+    assert "belongs into the tasks that run there" in named["SCRATCH"]
+    assert named["maxConcurrentPerNode of the category storage: 1"] == "a limit counts on all workers together"
+    assert "the other settings of hudson" in named
+
+
+def test_variables_of_all_jobs_are_theirs_and_secret_ones_are_files(root: Path) -> None:
+    result = imported(root)
+    tasks = tasks_of(result)
+    assert {task.job.env["SITE"] for task in tasks.values() if task.enabled} == {"berlin"}
+    assert tasks["cleanup"].job.env["DEPLOY_TOKEN"] == f"file:{root}/secrets/jenkins-DEPLOY_TOKEN"
+    assert result.secrets["jenkins-DEPLOY_TOKEN"] == "battery staple"
+
+
+def test_a_parameter_counts_before_a_variable_of_all_jobs() -> None:
+    home = (
+        "<hudson><x><hudson.slaves.EnvironmentVariablesNodeProperty><envVars><tree-map><string>A</string><string>all"
+        "</string></tree-map></envVars></hudson.slaves.EnvironmentVariablesNodeProperty></x></hudson>"
+    )
+    one = (
+        "<hudson.model.StringParameterDefinition><name>A</name><defaultValue>own</defaultValue>"
+        "</hudson.model.StringParameterDefinition>"
+    )
+    job = (
+        "<project><triggers><hudson.triggers.TimerTrigger><spec>@daily</spec></hudson.triggers.TimerTrigger></triggers>"
+        "<properties><hudson.model.ParametersDefinitionProperty><parameterDefinitions>%s</parameterDefinitions>"
+        "</hudson.model.ParametersDefinitionProperty></properties>"
+        "<builders><hudson.tasks.Shell><command>true</command></hudson.tasks.Shell></builders></project>"
+    )
+    texts = [(job % one, "jobs/a/config.xml"), (job % "", "jobs/b/config.xml"), (home, "config.xml")]
+    tasks = tasks_of(import_jenkins(texts))
+    assert (tasks["a"].job.env["A"], tasks["b"].job.env["A"]) == ("own", "all")
+
+
+@pytest.mark.parametrize(
+    ("script", "unset"),
+    [
+        ('echo "site $SITE"', "SITE"),
+        ("echo ${REGION}", "REGION"),
+        ("SITE=x; echo $SITE", ""),
+        ("for SITE in a b; do echo $SITE; done; read ZONE; echo $ZONE", ""),
+        ("echo '$SITE' $HOME $1 $lower ${SITE:-berlin}", ""),
+        ("#!/usr/bin/perl\nprint $SITE", ""),
+        ("echo $MODE", ""),
+    ],
+)
+def test_a_variable_that_nothing_sets_is_named(script: str, unset: str) -> None:
+    shell = f"<hudson.tasks.Shell><command>{script}</command></hudson.tasks.Shell>"
+    inject = "<info><propertiesContent># why\nMODE=x</propertiesContent></info>"
+    wrapper = f"<buildWrappers><EnvInjectBuildWrapper>{inject}</EnvInjectBuildWrapper></buildWrappers>"
+    result = of_job(wrapper, shell)
+    assert [one.message for one in result.warnings if "which nothing in these files sets" in one.message] == (
+        [f"a: its steps use {unset}, which nothing in these files sets"] if unset else []
+    )
+    assert [one.why for one in result.omissions if one.what == "# why"] == ["a comment: nothing in it runs"]
+
+
+@pytest.mark.parametrize(
+    ("option", "enabled", "named"),
+    [
+        ("project", "true", ["maxConcurrentPerNode: 2", "maxConcurrentTotal: 3"]),
+        ("category", "true", ["maxConcurrentPerNode: 2", "maxConcurrentTotal: 3"]),
+        ("project", "false", []),
+    ],
+)
+def test_numbers_of_a_throttled_job_are_named_where_they_are_not_carried_over(
+    option: str, enabled: str, named: list[str]
+) -> None:
+    throttle = "hudson.plugins.throttleconcurrents.ThrottleJobProperty"
+    inside = (
+        f"<maxConcurrentPerNode>2</maxConcurrentPerNode><maxConcurrentTotal>3</maxConcurrentTotal>"
+        f"<throttleEnabled>{enabled}</throttleEnabled><throttleOption>{option}</throttleOption>"
+    )
+    result = of_job(f"<properties><{throttle}>{inside}</{throttle}></properties>")
+    assert [one.what for one in result.omissions] == named
+
+
+def test_a_comment_in_a_list_of_timers_is_named() -> None:
+    result = import_jenkins([("# nightly\na: H 3 * * *\n", "timers.txt")])
+    assert [(one.place and one.place.line, one.what) for one in result.omissions] == [(1, "# nightly")]
 
 
 # Generated elements

@@ -322,7 +322,6 @@ def test_the_hours_of_a_date_replace_those_of_its_weekday(time: str, inside: boo
     periods = compile_periods(config.periods)
     assert periods["work"].contains(parse_instant(time, zone("Europe/Paris"))) is inside
     assert any("period 'never': it is never open" in warning for warning in warned)
-    assert any("where several of its dates meet" in warning for warning in warned)
 
 
 def test_a_line_of_a_period_that_we_do_not_know_is_told() -> None:

@@ -52,7 +52,7 @@ def test_a_system_with_its_folders_and_anacron(evenbeat: Evenbeat, tmp_path: Pat
     root = copy_of_corpus("crontab", tmp_path)
     database, names = moved_in(evenbeat, tmp_path, "crontab", root / "etc")
     scripts = [name for name in names if name.startswith("cron.") and name != "cron.monthly"]
-    assert set(outcomes(database, [*scripts, "crontab/echo", "mirror.sync"]).values()) == {Outcome.SUCCEEDED}
+    assert set(outcomes(database, [*scripts, "echo", "mirror.sync"]).values()) == {Outcome.SUCCEEDED}
     assert sorted((root / "out/daily").read_text().split()) == ["logrotate", "man-db"]
     assert (root / "out/weekly").read_text() == "week\n"
     assert (root / "out/raid").read_text() == "raid check\n"
@@ -94,4 +94,5 @@ def test_jobs_of_jenkins(evenbeat: Evenbeat, tmp_path: Path) -> None:
     assert sorted((root / "out/report").read_text().splitlines()) == [
         *("report for ", "report for all", "report for board"),
     ]
+    eventually(lambda: (root / "out/cleanup").read_text() == "cleaned berlin with battery staple\n")
     assert (root / "out/tools").read_text() == "perl -e\nawk\n"

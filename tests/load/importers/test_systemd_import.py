@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_accounting import copy_of_corpus, is_named, omitted_lines, tasks_of, texts_of
+from import_accounting import copy_of_corpus, is_named, omitted_lines, silent_lines, tasks_of, texts_of
 
 from evenbeat.load.config import BadFileError
 from evenbeat.load.importers.report import ImportResult
@@ -208,6 +208,22 @@ def test_every_line_of_the_corpus_is_in_the_result_or_in_the_report(root: Path) 
         if line.partition("=")[0] not in CARRIED and not is_named(result, str(file), number, line.strip())
     ]
     assert lost == []
+
+
+ANYWAY = {  # what is so without the line
+    *("Type=oneshot", "Type=exec", "Restart=no", "FixedRandomDelay=true", "WorkingDirectory=%h"),
+    "WantedBy=timers.target",  # a link in the folder timers.target.wants counts
+}
+
+
+def test_without_a_line_of_the_corpus_something_is_different_or_it_is_named(root: Path) -> None:
+    files = [
+        file for file in root.rglob("*") if file.suffix in (".timer", ".service", ".conf") and not file.is_symlink()
+    ]
+    gone = {one.file for one in imported(root).omissions if one.place is None}
+    files = [file for file in files if str(file) not in gone]
+    silent = silent_lines(files, lambda: imported(root), lambda line: "=" in line and line[0] not in "#;")
+    assert {line.partition(": ")[2] for line in silent} == ANYWAY
 
 
 KEYS = st.from_regex(r"[A-Z][A-Za-z]{1,15}", fullmatch=True).filter(lambda key: key not in CARRIED)

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from evenbeat.admin.cross_check import known_of_other_owners
+from evenbeat.admin.kept_names import keep_names_of_tasks
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
@@ -25,6 +26,8 @@ from evenbeat.wire.requests import ApplyConfigs
 
 _BODY_LIMIT: Final = 32 << 20
 """Bytes of a body: about 100,000 tasks. It is passed to the node as one request, which is slightly longer."""
+_MAX_NAMES: Final = 16
+"""That one entry of a crontab could have."""
 _Owner = Annotated[str, Meta(min_length=1, max_length=4_096)]
 _LimitSize = Annotated[int, Meta(ge=1, le=1_000_000)]
 
@@ -53,6 +56,7 @@ class OwnerBody(Struct, forbid_unknown_fields=True):
     node: NodeKeys | None = None
     contacts: dict[Name, dict[str, Any]] = {}
     downtimes: Annotated[list[dict[str, Any]], Meta(max_length=MAX_DOWNTIMES_OF_OWNER)] = []
+    names_from_commands: dict[Name, Annotated[tuple[Name, ...], Meta(max_length=_MAX_NAMES)]] = {}
 
 
 class ApplyBody(Struct, forbid_unknown_fields=True):
@@ -71,6 +75,8 @@ class FileDocument(Struct, forbid_unknown_fields=True):
     node: NodeKeys | None = None
     contacts: dict[Name, ContactKeys] = {}
     downtimes: list[DowntimeKeys] = []
+    names_from_commands: dict[Name, Annotated[tuple[Name, ...], Meta(max_length=_MAX_NAMES)]] = {}
+    """Of a crontab: names that come from commands, each with all that it could be. Existing tasks keep theirs."""
 
 
 class Files(Struct, forbid_unknown_fields=True):
@@ -100,7 +106,8 @@ def _configs_by_owner(body: ApplyBody) -> dict[str, Config]:
         node = _node_settings(content.node, path)
         contacts = _contacts(content.contacts, (*path, "contacts"), errors)
         downtimes = _downtimes(content.downtimes, (*path, "downtimes"), errors)
-        configs[owner] = Config(tuple(tasks), content.periods, content.limits, node, contacts, downtimes)
+        shared = (content.periods, content.limits, node, contacts, downtimes, content.names_from_commands)
+        configs[owner] = Config(tuple(tasks), *shared)
     if errors:
         raise invalid_request(*errors)
     return configs
@@ -108,12 +115,19 @@ def _configs_by_owner(body: ApplyBody) -> dict[str, Config]:
 
 def _check_against_store(store: Store, configs: Mapping[str, Config]) -> None:
     """Refuse, with pointers, what the node would refuse."""
+    names, configs = keep_names_of_tasks(store, configs)
     own = {entry.task.name for owner in configs for entry in store.entries(Filter(owner=owner))}
     new = {task.name for config in configs.values() for task in config.tasks} - own
     found = validate_configs(configs, known_of_other_owners(store, configs, new))
     if not found:
         return
-    errors = [FieldError(json_pointer(("owners", f.owner, *f.path)), f.message) for f in found[:MAX_FINDINGS_SHOWN]]
+    sent = {(owner, kept): name for owner, of in names.items() for name, kept in of.items()}
+    errors = []
+    for finding in found[:MAX_FINDINGS_SHOWN]:
+        path = [*finding.path]
+        if len(path) > 1 and path[0] == "tasks":
+            path[1] = sent.get((finding.owner, str(path[1])), path[1])  # as the caller knows it
+        errors.append(FieldError(json_pointer(("owners", finding.owner, *path)), finding.message))
     if all(finding.is_conflict for finding in found):
         raise HttpError(409, "; ".join(error.detail for error in errors), errors)
     raise invalid_request(*errors)

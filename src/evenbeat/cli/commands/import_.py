@@ -3,10 +3,11 @@
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from evenbeat.cli.output.common import print_json
 from evenbeat.load.config import BadFileError, Config, ConfigError
@@ -24,6 +25,11 @@ from evenbeat.load.toml import parse_toml_file
 from evenbeat.load.write_toml import write_document
 from evenbeat.model import Invalid, prefix_place
 from evenbeat.when.zone import zone
+
+_LONG_TEXT: Final = 60
+"""Characters; texts that are longer on average stand on lines of their own."""
+_MAX_LINE: Final = 160
+"""Characters of a line of the report, where it has several things of one reason."""
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -72,7 +78,7 @@ def _report_lines(imported: ImportResult) -> list[str]:
 
 
 def _grouped(omissions: Sequence[Omission]) -> Iterator[str]:
-    """A line for each omission; those of one file that have one reason share a line."""
+    """A line for each omission; those of one file that have one reason share a line, or lines that follow it."""
     groups: dict[tuple[str, str], list[Omission]] = {}
     for one in omissions:
         groups.setdefault((one.file, one.why), []).append(one)
@@ -81,7 +87,24 @@ def _grouped(omissions: Sequence[Omission]) -> Iterator[str]:
             yield str(group[0])
             continue
         lines = ", ".join(dict.fromkeys(str(one.place.line) for one in group if one.place))
-        yield f"{file}{':' if lines else ''}{lines}: {', '.join(one.what for one in group)}: {why}"
+        whole = f"{file}{':' if lines else ''}{lines}: {', '.join(one.what for one in group)}: {why}"
+        if len(whole) <= _MAX_LINE:
+            yield whole
+            continue
+        yield f"{file}: {len(group)} times: {why}"
+        named = [f"{one.what} (line {one.place.line})" if one.place else one.what for one in group]
+        if len(whole) > _LONG_TEXT * len(group):
+            yield from (f"  {text}" for text in named)
+            continue
+        each = ", ".join(named)
+        yield from textwrap.wrap(
+            each,
+            _MAX_LINE,
+            initial_indent="  ",
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
 
 def _report_json(imported: ImportResult) -> dict[str, Any]:
@@ -89,8 +112,14 @@ def _report_json(imported: ImportResult) -> dict[str, Any]:
         line, column = one.place or (None, None)
         return {"file": one.file, "line": line, "column": column}
 
+    def also(one: Omission) -> dict[str, Any]:
+        places = [{"file": file, "line": place.line, "column": place.column} for file, place in one.also]
+        return {"also": places} if places else {}
+
     return {
-        "not_carried_over": [{**where(one), "what": one.what, "why": one.why} for one in imported.omissions],
+        "not_carried_over": [
+            {**where(one), "what": one.what, "why": one.why, **also(one)} for one in imported.omissions
+        ],
         "warnings": [{**where(one), "message": one.message} for one in imported.warnings],
     }
 

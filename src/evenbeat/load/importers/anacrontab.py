@@ -59,12 +59,17 @@ class Anacrontab:
         self._period: str | None = None
         self._start = _START
         self._random_delay = 0
+        self._comments: list[int] = []
         for number, line in enumerate(text.split("\n"), start=1):
             self._read(number, line.rstrip("\r"))
+        report.omit_comments(file, self._comments)
 
     def _read(self, number: int, line: str) -> None:
         place = FilePosition(number, len(line) - len(line.lstrip()) + 1)
-        if not line.strip() or line.lstrip().startswith("#"):
+        if line.lstrip().startswith("#"):
+            self._comments.append(number)
+            return
+        if not line.strip():
             return
         if len(line) > COMMAND_LIMIT or "\0" in line:
             problem = (

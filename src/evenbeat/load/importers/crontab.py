@@ -183,10 +183,7 @@ class _CrontabImport:
             self.report.omit(reader.file, unused.place, unused.text, unused.why)
         for warning in reader.warnings:
             self.report.warn(warning.file, warning.place, warning.message)
-        if reader.comments:
-            lines = sorted(reader.comments)
-            what = f"comments in {'lines' if len(lines) > 1 else 'line'} {_ranges(lines)}"
-            self.report.omit(reader.file, FilePosition(lines[0], 1), what, "nothing in them runs")
+        self.report.omit_comments(reader.file, sorted(reader.comments))
         if reader.entries and not is_mailed and not reader.mailto_was_set:
             self.report.warn(reader.file, None, _NO_MAILTO)
 
@@ -287,14 +284,3 @@ def _labels(files: Sequence[str]) -> list[str]:
     else:
         labels = list(files)
     return [label.lstrip(".") or "crontab" for label in labels]
-
-
-def _ranges(lines: Sequence[int]) -> str:
-    """`1-3, 7`: sorted numbers, shortened."""
-    found: list[list[int]] = []
-    for line in lines:
-        if found and line == found[-1][-1] + 1:
-            found[-1] = [found[-1][0], line]
-        else:
-            found.append([line])
-    return ", ".join("-".join(map(str, one)) for one in found)

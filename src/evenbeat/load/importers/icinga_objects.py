@@ -14,8 +14,8 @@ _NETSTRING: Final = re.compile(r"\s*(\d{1,12}):(?=\{)")
 _AFTER_NETSTRING: Final = re.compile(r"\s*,?\s*")
 _NOT_IN_TEXTS: Final = re.compile("[\x00\ud800-\udfff]")
 _KINDS_ACCEPTED: Final = (
-    "accepted: the output of `icinga2 object list`, the file icinga2.debug that `icinga2 daemon -C --dump-objects` "
-    "writes, or JSON of the API, /v1/objects/..."
+    "accepted: the output of `icinga2 object list`, the file icinga2.debug that `icinga2 daemon -C` writes (newer "
+    "versions with `--dump-objects`), or JSON of the API, /v1/objects/..."
 )
 
 

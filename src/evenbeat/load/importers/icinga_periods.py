@@ -44,6 +44,7 @@ def ranges_of(one: IcingaObject, report: IcingaReport) -> list[str]:
         open_hours = [hour for hour in open_hours if hour and hour != _CLOSED]
         line = " ".join(f"{days} {','.join(open_hours)}".split())
         if not open_hours:
+            report.omit_of(one, f"{one.kind} {one.name!r}: {days} {hours}", "it adds no hours, in Icinga neither")
             continue
         try:
             parse_line(line)

@@ -9,7 +9,8 @@ import msgspec
 
 from evenbeat.load.config import BadFileError, Config, ConfigError, FilePosition
 from evenbeat.load.importers.jenkins_chains import ChainLink, chain_links, chained_schedules
-from evenbeat.load.importers.jenkins_job import PLACEHOLDER, JenkinsJob, JobReader
+from evenbeat.load.importers.jenkins_home import CATEGORIES_FILE, JenkinsHome, is_of_home, is_of_node
+from evenbeat.load.importers.jenkins_job import COMMENT, PLACEHOLDER, JenkinsJob, JobReader
 from evenbeat.load.importers.report import ImportReport, ImportResult, shown
 from evenbeat.load.importers.secret_values import SecretFiles
 from evenbeat.load.importers.source_files import check_exists, files_below, read_source
@@ -25,8 +26,6 @@ from evenbeat.when.zone import zone as zone_named
 
 _LIST_LINE: Final = re.compile(r"\s*(?P<name>\S.*?)\s*:\s+(?P<spec>\S.*?)\s*")
 _ZONE: Final = re.compile(r"\s*TZ\s*=\s*(?P<zone>\S*)\s*")
-_CATEGORIES: Final = "hudson.plugins.throttleconcurrents.ThrottleJobProperty.xml"
-"""The file of Jenkins' home that says how many jobs of each category run at the same time."""
 _WORKSPACES: Final = "jobs ran in workspaces of their own; a task runs in the folder of the node, unless it has a `cwd`"
 
 
@@ -47,11 +46,15 @@ def find_jenkins_files(paths: Sequence[Path], report: ImportReport) -> list[tupl
         check_exists(path)
         files = [path]
         if path.is_dir():
-            files = [file for file in files_below(path) if _is_job(file, path) or file.name == _CATEGORIES]
-            if not files:
+            files = [file for file in files_below(path) if _is_read(file, path)]
+            if not any(_is_job(file, path) for file in files):
                 raise BadFileError([ConfigError(str(path), None, "no jobs/NAME/config.xml in it")])
         found += [(read_source(file, report), str(file)) for file in files]
     return found
+
+
+def _is_read(file: Path, root: Path) -> bool:
+    return _is_job(file, root) or file.name == CATEGORIES_FILE or is_of_node(file)
 
 
 def _is_job(file: Path, root: Path) -> bool:
@@ -70,10 +73,10 @@ def import_jenkins(
     report, secrets = report or ImportReport(), SecretFiles(secrets_folder)
     importer = _JenkinsImport(zone, report, secrets)
     for text, file in texts:
-        if Path(file).name == _CATEGORIES:
-            importer.read_categories(text, file)
+        if is_of_home(text, file):
+            importer.read_home(text, file)
     for text, file in texts:
-        if Path(file).name != _CATEGORIES:
+        if not is_of_home(text, file):
             importer.read(text, file)
     if importer.errors:
         raise BadFileError(importer.errors)
@@ -101,7 +104,7 @@ class _JenkinsImport:
         self._secrets = secrets
         self._file = ""
         self._has_warned_of_workspaces = False
-        self._categories: dict[str, int] = {}
+        self._home = JenkinsHome(report, secrets)
         self._tasks_found: dict[str, Task] = {}
         self._jobs: dict[str, _ReadJob] = {}
         self._doubts: dict[str, list[str]] = {}
@@ -123,17 +126,12 @@ class _JenkinsImport:
             {name: contact for name, contact in self._contacts.items() if name in notified},
         )
 
-    def read_categories(self, text: str, file: str) -> None:
-        """The sizes of throttled categories."""
+    def read_home(self, text: str, file: str) -> None:
+        """What is about all jobs."""
         try:
-            root = parse_xml(text, file)
+            self._home.read(text, file)
         except BadFileError as e:
             self.errors += e.errors
-            return
-        for one in root.below("hudson.plugins.throttleconcurrents.ThrottleJobProperty_-ThrottleCategory"):
-            most = one.value("maxConcurrentTotal")
-            if re.fullmatch("[0-9]{1,6}", most) and int(most):
-                self._categories[one.value("categoryName")] = int(most)
 
     def read(self, text: str, file: str) -> None:
         """One list, or one config.xml."""
@@ -160,6 +158,8 @@ class _JenkinsImport:
         """`name: H/15 * * * *`, line by line."""
         jobs: dict[str, list[_TimerLine]] = {}
         for number, line in enumerate(text.splitlines(), start=1):
+            if line.lstrip().startswith("#"):
+                self._report.omit(self._file, FilePosition(number, 1), line.strip(), COMMENT)
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             if found := _ZONE.fullmatch(line):
@@ -182,7 +182,7 @@ class _JenkinsImport:
         name = _job_name(self._file)
         root = parse_xml(text, self._file)
         self._links += chain_links(root, name, self._file)
-        reader = JobReader(root, name, self._file, self._report, self._secrets, self._categories)
+        reader = JobReader(root, name, self._file, self._report, self._secrets, self._home)
         if reader.is_folder():
             self._report.omit(
                 self._file, root.place, f"{name} ({root.tag})", "a folder is part of the names of its jobs"

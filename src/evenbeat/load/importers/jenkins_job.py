@@ -5,13 +5,17 @@ from typing import Any, Final, NamedTuple
 
 from evenbeat.load.config import FilePosition
 from evenbeat.load.crontab_mail import contact_of_mailto
-from evenbeat.load.importers.jenkins_steps import command_of_steps, jenkins_variables
+from evenbeat.load.importers.jenkins_home import JenkinsHome
+from evenbeat.load.importers.jenkins_steps import command_of_steps, jenkins_variables, unset_variables
 from evenbeat.load.importers.label_values import add_label
 from evenbeat.load.importers.report import ImportReport, shown
 from evenbeat.load.importers.secret_values import SecretFiles, sounds_secret
 from evenbeat.load.importers.xml_tree import XmlElement
 from evenbeat.model import COMMAND_LIMIT, MAX_EVERY, MINUTE, NAME_LIMIT, SECOND, TEXT_LIMIT, Contact, Invalid, Job
 
+COMMENT: Final = "a comment: nothing in it runs"
+_FOR_THE_FORM: Final = "it is for the form in which a person starts the job"
+_MAX_RETRIES: Final = 100
 PLACEHOLDER: Final = Job(command=("noop",))
 """For a task whose command is not known; it is disabled."""
 _TIMERS: Final = (
@@ -37,6 +41,7 @@ _NEUTRAL: Final = {
     "canRoam": "true",
     **dict.fromkeys(("limitOneJobWithMatchingParams", "rerunIfUnstable", "rerunMatrixPart", "checkRegexp"), "false"),
     "quietPeriod": "0",
+    "trim": "false",
 }
 """Values that say nothing."""
 _LISTS: Final = ("properties", "triggers", "builders", "publishers", "buildWrappers")
@@ -75,7 +80,7 @@ class JenkinsJob(NamedTuple):
 
 
 class JobReader:
-    """Reads one config.xml; `categories` are the sizes of throttled categories, as far as they are known."""
+    """Reads one config.xml; `home` is what is known of all jobs together."""
 
     def __init__(
         self,
@@ -84,14 +89,15 @@ class JobReader:
         file: str,
         report: ImportReport,
         secrets: SecretFiles,
-        categories: dict[str, int],
+        home: JenkinsHome,
     ) -> None:
         self._root = root
         self._name = name
         self._file = file
         self._report = report
         self._secrets = secrets
-        self._categories = categories
+        self._categories = home.categories
+        self._home = home
         self._doubts: list[str] = []
         self._contacts: dict[str, Contact] = {}
         self._limits: dict[str, int] = {}
@@ -102,14 +108,14 @@ class JobReader:
         root = self._root
         lines = self._lines()
         is_disabled = root.value("disabled").lower() == "true"
-        env = self._parameters() | self._injected()
+        env = {**self._home.variables, **self._parameters(), **self._injected()}
         self._add_labels()
         self._add_pool()
         self._add_timebox()
         self._add_limit()
         self._add_contacts()
         self._add_retries()
-        job = self._job(env)
+        job = self._job(env, lines)
         self._report_left()
         return JenkinsJob(lines, job, self._keys, self._doubts, self._contacts, self._limits, is_disabled)
 
@@ -139,6 +145,8 @@ class JobReader:
         for i, raw in enumerate(spec.text.split("\n")):
             line = raw.strip()
             place = spec.place if i == 0 else FilePosition(spec.place.line + i, len(raw) - len(raw.lstrip()) + 1)
+            if line.startswith("#"):
+                self._report.omit(self._file, place, line, COMMENT)
             if not line or line.startswith("#"):
                 continue
             text, percent, parameters = line.partition("%") if "parameterized" in spec.tag else (line, "", "")
@@ -160,8 +168,9 @@ class JobReader:
         for one in self._root.all(path):
             name = one.value("name")
             kind = one.tag.rpartition(".")[2]
-            for each in one.all("trim") + one.all("description"):
-                each.take()  # for the form in which a person starts the job
+            for each in one.all("description"):
+                if text := each.take().text.strip():
+                    self._omit(each, f"description of {name}: {shown(text)}", _FOR_THE_FORM)
             if not _VARIABLE.fullmatch(name):
                 self._omit(one.take_all(), one.tag, "no name that a variable can have")
             elif kind in ("StringParameterDefinition", "TextParameterDefinition", "BooleanParameterDefinition"):
@@ -173,6 +182,8 @@ class JobReader:
                 for each in one.take().all("choices"):
                     each.take_all()
                 env |= self._variable(name, choices[0].text if choices else "")
+                for each in choices[1:]:
+                    self._omit(each, f"{name}={shown(each.text)}", _FOR_THE_FORM)
             else:
                 self._doubts.append(f"the parameter {name} ({kind}) has no value here")
                 self._omit(one.take_all(), f"{kind} {name}", "only texts, choices and yes or no are carried over")
@@ -185,8 +196,8 @@ class JobReader:
                 name, sign, value = line.strip().partition("=")
                 if sign and _VARIABLE.fullmatch(name.strip()):
                     env |= self._variable(name.strip(), value.strip())
-                elif line.strip() and not line.startswith("#"):
-                    self._omit(one, line.strip(), "not NAME=value")
+                elif line.strip():
+                    self._omit(one, line.strip(), COMMENT if line.lstrip()[0] == "#" else "not NAME=value")
         return env
 
     def _variable(self, name: str, value: str) -> dict[str, str]:
@@ -243,10 +254,13 @@ class JobReader:
             option = one.value("throttleOption")
             if is_enabled and option == "category":
                 names |= {each.take().text.strip(): each for each in one.all("categories/string")}
-                for each in (*one.all("maxConcurrentPerNode"), *one.all("maxConcurrentTotal")):
-                    each.take()  # these belong to the other option
-            else:  # a task never runs twice at the same time, which is the least that a project can ask for
-                one.take_all()
+                self._omit_numbers(one, "in Jenkins it has no effect with a category")
+            elif is_enabled:
+                self._omit_numbers(one, "a task never runs twice at the same time")
+                for each in one.all("categories"):
+                    each.take_all()
+            else:
+                one.take_all()  # it has no effect in Jenkins
         for one in self._root.all(f"properties/{_LOCKS}"):
             for name in one.value("resourceNames").split():
                 names[name] = one
@@ -259,6 +273,12 @@ class JobReader:
             if name not in self._categories:
                 self._warn(one, f"how many of {name!r} may run at the same time is not in these files: one")
             self._limits[name] = self._categories.get(name, 1)
+
+    def _omit_numbers(self, throttle: XmlElement, why: str) -> None:
+        for tag in ("maxConcurrentPerNode", "maxConcurrentTotal"):
+            for one in throttle.all(tag):
+                if (most := one.take().text.strip()) not in ("", "0"):
+                    self._omit(one, f"{tag}: {shown(most)}", why)
 
     def _add_contacts(self) -> None:
         notify = []
@@ -291,7 +311,9 @@ class JobReader:
                 self._omit(one.take_all(), "NaginatorPublisher", "not a number of retries")
                 continue
             # 0 is without end there; here a retry ends at the latest when the next run is due.
-            self._keys["retries"] = min(int(count) or 100, 100)
+            self._keys["retries"] = min(int(count) or _MAX_RETRIES, _MAX_RETRIES)
+            if not 0 < int(count) <= _MAX_RETRIES:
+                self._warn(one, f"at most {_MAX_RETRIES} retries, and none after the next run is due")
             delay = next(iter(one.all("delay")), None)
             kind = delay.attributes.get("class", "") if delay is not None else ""
             first = one.value("delay/delay") or one.value("delay/increment") or "0"
@@ -305,7 +327,7 @@ class JobReader:
 
     # What
 
-    def _job(self, env: dict[str, str]) -> Job:
+    def _job(self, env: dict[str, str], lines: list[TimerLine]) -> Job:
         scripts = self._scripts()
         self._doubt_surroundings()
         known = self._known_variables()
@@ -313,6 +335,9 @@ class JobReader:
         env = {name: known[name] for name in used if name in known} | env
         if unknown := [name for name in used if name not in env]:
             self._doubts.append(f"it uses {', '.join(unknown)}, which only Jenkins sets")
+        parameters = {name for line in lines for name in line.env}
+        if unset := [name for name in unset_variables(scripts) if name not in {*env, *known, *parameters}]:
+            self._warn(self._root, f"its steps use {', '.join(unset)}, which nothing in these files sets")
         if not scripts or any("\0" in script for script in scripts):
             return PLACEHOLDER
         command = command_of_steps(scripts)

@@ -16,6 +16,14 @@ _JENKINS_VARIABLE: Final = re.compile(
     r"|JOB_[A-Z_]+|WORKSPACE)\b"
 )
 
+_USED: Final = re.compile(r"\$(?:([A-Z][A-Z0-9_]*)|\{([A-Z][A-Z0-9_]*)\})")
+_NOT_READ: Final = re.compile(r"(?<![$\w{])[A-Z][A-Z0-9_]*\b")
+"""Words such as variables, where they are not read: they are set there."""
+_OF_EVERY_SHELL: Final = frozenset(
+    {"HOME", "PATH", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "TZ", "IFS", "PPID", "OPTARG"}
+    | {"OPTIND", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "HOSTNAME", "REPLY", "BASHPID", "BASH_SOURCE"}
+)
+
 
 def step_command(script: str) -> tuple[str, ...]:
     """The words that run one step, by its first line if that names an interpreter."""
@@ -56,6 +64,19 @@ def command_of_steps(scripts: Sequence[str]) -> tuple[str, ...]:
 def jenkins_variables(scripts: Sequence[str]) -> list[str]:
     """The variables that only Jenkins sets and that the steps use."""
     return sorted({found[1] for script in scripts for found in _JENKINS_VARIABLE.finditer(script)})
+
+
+def unset_variables(scripts: Sequence[str]) -> list[str]:
+    """Variables in capital letters that steps for a shell use without a default and do not set: from Jenkins' settings,
+    or from the machine that ran them.
+    """
+    found: set[str] = set()
+    for script in scripts:
+        if script.startswith("#!") and not _WITH_C.search(script.partition("\n")[0]):
+            continue
+        used = {one[1] or one[2] for one in _USED.finditer(re.sub(r"'[^']*'", "", script))}
+        found |= used - {*_NOT_READ.findall(script)}
+    return sorted(found - _OF_EVERY_SHELL - {*jenkins_variables(scripts)})
 
 
 def _words(line: str) -> list[str]:

@@ -18,7 +18,7 @@ from evenbeat.load.importers.nagios_dependencies import dependencies_of
 from evenbeat.load.importers.nagios_downtimes import downtime_tables
 from evenbeat.load.importers.nagios_groups import NagiosGroups
 from evenbeat.load.importers.nagios_objects import NAME_DIRECTIVES, DirectiveValue, NagiosObject, NagiosObjects
-from evenbeat.load.importers.nagios_period import dates_period_name, periods_of
+from evenbeat.load.importers.nagios_period import periods_of
 from evenbeat.load.importers.nagios_report import NagiosReport
 from evenbeat.load.importers.report import ImportResult
 from evenbeat.load.importers.secret_values import SecretFiles, sounds_secret
@@ -97,7 +97,8 @@ class _NagiosReader:
         """The sections of the file."""
         timeperiods = self._named("timeperiod")
         for timeperiod in timeperiods.values():
-            self._periods |= periods_of(timeperiod, self._zone, self.report)
+            taken = {*timeperiods, *self._periods}
+            self._periods |= periods_of(timeperiod, self._zone, taken, self.report)
         self._exclude(timeperiods)
         self._contacts.use_periods(self._periods, timeperiods.keys())
         hosts_of = [(service, self._hosts_of(service)) for service in self._services]
@@ -158,10 +159,9 @@ class _NagiosReader:
                     self.report.omit_of(timeperiod.values["exclude"], f"period {name!r}: exclude {other}", why)
                     continue
                 taken[name].append(other)
-                for part in (name, dates_period_name(name)):
-                    if part in self._periods:
-                        period = self._periods[part]
-                        self._periods[part] = structs.replace(period, exclude=(*period.exclude, other))
+                for part in (name, *self._periods[name].include):
+                    period = self._periods[part]
+                    self._periods[part] = structs.replace(period, exclude=(*period.exclude, other))
 
     # Checks
 

@@ -33,6 +33,7 @@ _OWN_MACROS: Final = {
     **{f"CONTACTADDRESS{i}": f"address{i}" for i in range(1, 7)},
 }
 """Macros of a contact, and the directives that they stand for."""
+_OF_CONTACTS: Final = tuple(directive for directive in _OWN_MACROS.values() if directive != "contact_name")
 
 
 class NagiosContacts:
@@ -236,8 +237,10 @@ class NagiosContacts:
         lines = {kind: list(self._lines(contact, kind)) for kind in ("host", "service")}
         mails = not any(lines.values()) or any("$CONTACTEMAIL$" in line for some in lines.values() for line in some)
         keys: dict[str, Any] = {}
+        used: set[str] = set()
         address = contact.get("email")
         if address and mails:
+            used.add("email")
             address = address if "@" in address else f"{address}@localhost"
             if problem := address_error(address):
                 self._report.omit_of(contact.values["email"], f"email of {what}", problem)
@@ -251,6 +254,11 @@ class NagiosContacts:
             keys["command"] = self._command(contact, firsts["host"], firsts["service"])
         if not keys:
             self._report.omit_of(contact, what, "it has neither an address nor a command that is carried over")
+        used |= {directive for macro, directive in _OWN_MACROS.items() if f"${macro}$" in "".join(firsts.values())}
+        for directive in _OF_CONTACTS:
+            if directive in contact.values and directive not in used:
+                why = "a contact has no other name" if directive == "alias" else "no command of the contact uses it"
+                self._report.omit_of(contact.values[directive], f"{directive} of {what}", why)
         return keys
 
     def _lines(self, contact: NagiosObject, kind: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What an import of Nagios objects reports: every directive that has no counterpart, and why."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from evenbeat.load.importers.nagios_files import FILE_SETTINGS
@@ -96,6 +97,12 @@ class NagiosReport(ImportReport):
         """Something of an object is not carried over."""
         self.omit(about.file if about else self._file, about.place if about else None, what, why)
 
+    def _omit_all(self, some: Sequence[NagiosObject | DirectiveValue], what: str, why: str) -> None:
+        """Something that several objects have is named once, with the places of all."""
+        first, *others = some
+        times = f" ({len(some)} times, here first)" if others else ""
+        self.omit(first.file, first.place, what + times, why, [(one.file, one.place) for one in others])
+
     def omit_unused(self, objects: NagiosObjects) -> None:
         """Name every directive that has no counterpart, once for all objects of a kind, and every setting."""
         found: dict[tuple[str, str], list[DirectiveValue]] = {}
@@ -111,11 +118,9 @@ class NagiosReport(ImportReport):
                 if directive not in _CARRIED[one.kind] and directive not in _OF_ALL and not is_custom:
                     found.setdefault((one.kind, directive), []).append(value)
         for (kind, directive), values in found.items():
-            times = f" ({len(values)} times, here first)" if len(values) > 1 else ""
-            self.omit_of(values[0], f"{directive} of a {kind}{times}", _WHY.get(directive, _UNKNOWN))
+            self._omit_all(values, f"{directive} of a {kind}", _WHY.get(directive, _UNKNOWN))
         for kind, some in kinds.items():
-            times = f" ({len(some)} times, here first)" if len(some) > 1 else ""
-            self.omit_of(some[0], f"define {kind}{times}", _LOOKS if kind.endswith("extinfo") else _UNKNOWN)
+            self._omit_all(some, f"define {kind}", _LOOKS if kind.endswith("extinfo") else _UNKNOWN)
         for one in objects.defined:
             if (
                 one.get("register") == "0"

@@ -1,6 +1,6 @@
 """What an import has made of other systems' files, what it did not carry over and why, and what is different now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from evenbeat.load.config import Config, ConfigError, FilePosition
@@ -18,6 +18,8 @@ class Omission(NamedTuple):
     what: str
     """As the source has it: `Nice=19`."""
     why: str
+    also: tuple[tuple[str, FilePosition], ...] = ()
+    """Where else the source has it."""
 
     def __str__(self) -> str:
         return str(ConfigError(self.file, self.place, f"{self.what}: {self.why}"))
@@ -42,9 +44,22 @@ class ImportReport:
         self._omissions: dict[Omission, None] = {}
         self._warnings: dict[ConfigError, None] = {}
 
-    def omit(self, file: str, place: FilePosition | None, what: str, why: str) -> None:
+    def omit(
+        self,
+        file: str,
+        place: FilePosition | None,
+        what: str,
+        why: str,
+        also: Iterable[tuple[str, FilePosition]] = (),
+    ) -> None:
         """Something of the source is not carried over."""
-        self._omissions[Omission(file, place, shown(what), why)] = None
+        self._omissions[Omission(file, place, shown(what), why, tuple(also))] = None
+
+    def omit_comments(self, file: str, lines: Sequence[int]) -> None:
+        """The comments in these lines, which are sorted, are not carried over."""
+        if lines:
+            what = f"comments in {'lines' if len(lines) > 1 else 'line'} {_ranges(lines)}"
+            self.omit(file, FilePosition(lines[0], 1), what, "nothing in them runs")
 
     def warn(self, file: str, place: FilePosition | None, message: str) -> None:
         """Something was carried over and is different now, or needs a look."""
@@ -57,6 +72,17 @@ class ImportReport:
 
 def _position(one: Omission | ConfigError) -> tuple[str, FilePosition]:
     return one.file, one.place or FilePosition(0, 0)
+
+
+def _ranges(lines: Sequence[int]) -> str:
+    """`1-3, 7`: sorted numbers, shortened."""
+    found: list[list[int]] = []
+    for line in lines:
+        if found and line == found[-1][-1] + 1:
+            found[-1] = [found[-1][0], line]
+        else:
+            found.append([line])
+    return ", ".join("-".join(map(str, one)) for one in found)
 
 
 def shown(text: str) -> str:
