@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Protocol
 
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT
+from evenbeat.admin.history_settings import settle_default
 from evenbeat.admin.submitters import Submitters
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
 from evenbeat.clock.node_clock import Clock
@@ -21,6 +22,8 @@ from evenbeat.node.alerts.surroundings import AlertSurroundings
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.finished_one_offs import FinishedOneOffs
+from evenbeat.node.history.compactor import Compactor
+from evenbeat.node.history.history_keeper import HistoryKeeper, tasks_of
 from evenbeat.node.live_tasks import LiveTasks
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import GENERATION_KEY, explain_damaged_store
@@ -32,6 +35,7 @@ from evenbeat.node.process.memory import give_back_memory
 from evenbeat.node.process.systemd import notify_systemd, watchdog_interval
 from evenbeat.queue.contract import Queue
 from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.history_contract import LayeredHistory
 from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
@@ -177,6 +181,8 @@ class Scheduler:
         """As it was when it was last looked at."""
         self.page = ""
         """Where its page is, if it has one."""
+        self._history: HistoryKeeper | None = None
+        """What compacts the history, if the store has layers."""
         self.token_file: Path | None = None
         """Where the API token is kept that it has made; None if it has made none."""
 
@@ -241,6 +247,7 @@ class Scheduler:
             await self.membership.start()
             self.start_job(self._look_after_clock_and_queue())
             self.start_job(self._look_after_history())
+            self._compact_history()
             self.start_job(self._look_after_pauses())
             self.start_job(self.alerts.run())
             self.start_job(self._look_for_timed_problems())
@@ -261,6 +268,8 @@ class Scheduler:
                 job.cancel()
             self.turns.stop()
             await self.alerts.stop()
+            if self._history is not None:
+                await self._history.stop()
             await self.queue.stop(0)
             self.outbox.close()
             if self.is_up:
@@ -272,6 +281,7 @@ class Scheduler:
         self.outbox = Outbox(self.store, loop, self.membership.handle_failure)
         with explain_damaged_store(self.database):
             generation = int(self.store.setting(GENERATION_KEY) or 0)
+            settle_default(self.store)
         self.tasks = TaskTable(self.options.max_concurrent or DEFAULT_MAX_CONCURRENT, generation)
         self.turns = TurnLoop(self.tasks, self.outbox, self.clock)
         self.turns.on_failure = self.membership.handle_failure
@@ -379,6 +389,13 @@ class Scheduler:
                     _log.error("tasks were not resumed: %s", e, extra={"action": "store_failing"})
                 logged = str(e)
 
+    def _compact_history(self) -> None:
+        """Start to compact the history beside the turns; other stores have what `prune` does."""
+        if isinstance(self.store, LayeredHistory):
+            compactor = Compactor(self.store, self.clock.now, lambda: self.live.retention, lambda: tasks_of(self.store))
+            self._history = HistoryKeeper(compactor, lambda: 0 in self.membership.held_partitions())
+            self.start_job(self._history.run())
+
     async def _look_after_history(self) -> None:
         """Once a minute: store the clock, give back memory, and delete old history and finished one-offs."""
         one_offs = FinishedOneOffs(self.tasks, self.admin)
@@ -388,8 +405,8 @@ class Scheduler:
             gc.collect()
             await asyncio.to_thread(give_back_memory)
             try:
-                while await asyncio.to_thread(self.store.prune, self.clock.now(), self.live.keep):
+                while await asyncio.to_thread(self.store.prune, self.clock.now(), self.live.retention.keep):
                     await asyncio.sleep(0.05)
-                await asyncio.to_thread(one_offs.find(self.clock.now(), self.live.keep))
+                await asyncio.to_thread(one_offs.find(self.clock.now(), self.live.retention.keep))
             except StoreError as e:
                 _log.error("old history was not deleted: %s", e, extra={"action": "store_failing"})

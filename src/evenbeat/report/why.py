@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import blocked_advice, permission_of
-from evenbeat.admin.cross_check import node_settings_by_owner
+from evenbeat.admin.history_settings import stored_retention
 from evenbeat.admin.worker_killers import deaths_key, stored_deaths
 from evenbeat.core.chains import ChainStatus
 from evenbeat.core.gate import Reason
@@ -105,7 +105,7 @@ def explain(
         skips=skips,
         periods=periods,
         now=now,
-        keep=DEFAULT_KEEP if span is None else _history_kept(store),
+        keep=DEFAULT_KEEP if span is None else stored_retention(store).keep,
         is_live=is_live,
         moment=live,
         is_shared=isinstance(store, ClusterStore),
@@ -164,12 +164,6 @@ def _problems_of(store: Store, checks: Sequence[str]) -> list[ProblemRecord]:
         return []
     names = tuple(condition.entry.id for condition in conditions_named(store, checks))
     return store.problems(ProblemFilter(Filter(names=names), cause=Cause.STATE, is_open=None, most=_MAX_RECORDS))
-
-
-def _history_kept(store: Store) -> int:
-    """Microseconds: of two owners that say so the later name counts."""
-    said = [settings.keep for settings in node_settings_by_owner(store).values() if settings.keep is not None]
-    return said[-1] if said else DEFAULT_KEEP
 
 
 def _runs_around(store: Store, number: int, start: Instant, end: Instant) -> list[RunRecord]:

@@ -1,9 +1,9 @@
 """The part of the store contract that bounds the size of history: packed runs, and summaries of hours and days.
 
-A run that has ended is first a row of its own, as `Store.record` keeps it. A node then packs such rows into *parts*: many
-runs in the order of tasks, compressed. Later parts are merged into fewer, runs are left out as `core.retention` says,
-and summaries take their place. A store decides nothing of that: it keeps what it is given, each step as a whole or not at
-all, so that a crash at any moment neither loses a run nor shows one twice.
+A run that has ended is first a row of its own, as `Store.record` keeps it. A node then packs such rows into *parts*:
+many runs in the order of tasks, compressed. Later parts are merged into fewer, runs are left out as `core.retention`
+says, and summaries take their place. A store decides nothing of that: it keeps what it is given, each step as a whole or
+not at all, so that a crash at any moment neither loses a run nor shows one twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,10 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from evenbeat.model import Instant
+from evenbeat.past_runs import PackedRun as PackedRun  # noqa: PLC0414 - part of the contract
+from evenbeat.past_runs import PerfSummary as PerfSummary  # noqa: PLC0414
+from evenbeat.past_runs import RunSummary as RunSummary  # noqa: PLC0414
+from evenbeat.past_runs import Spread as Spread  # noqa: PLC0414
 
 
 class Layer(StrEnum):
@@ -21,7 +25,7 @@ class Layer(StrEnum):
     RUNS = "runs"
     """All runs that ended within an hour."""
     KEPT = "kept"
-    """Of older runs, those that are kept for longer: changes of state, failures, forced ones, the last of rare tasks."""
+    """Of older runs, those kept for longer: changes of state, failures, forced ones, the last of rare tasks."""
     HOURS = "hours"
     """A summary per task and hour."""
     DAYS = "days"
@@ -30,66 +34,6 @@ class Layer(StrEnum):
 
 RUN_LAYERS = (Layer.RECENT, Layer.RUNS, Layer.KEPT)
 SUMMARY_LAYERS = (Layer.HOURS, Layer.DAYS)
-
-
-class PackedRun(NamedTuple):
-    """A run that has ended. Parts hold runs in the order of (task, claimed, ended)."""
-
-    task: int
-    claimed: int
-    ended: int
-    nominal: int
-    generation: int
-    kind: int
-    started: int
-    outcome: str
-    status: int | None
-    state: int
-    """The state that this run gave its check; -1 if it gave none."""
-    hard: bool
-    attempt: int
-    output: str
-    notable: bool
-    """As in `Finish`."""
-    rare: bool = False
-    """Whether its task ran so seldom in that hour that its last runs are kept, however old: see `core.retention`."""
-
-
-class PerfSummary(NamedTuple):
-    """One series of performance data."""
-
-    label: str
-    unit: str
-    count: int
-    min: float
-    mean: float
-    max: float
-
-
-class Spread(NamedTuple):
-    """Durations or latenesses, in microseconds."""
-
-    p50: int
-    p99: int
-    max: int
-
-
-class RunSummary(NamedTuple):
-    """The runs of a task that ended within an hour or a day, added up. Parts hold them in the order of (task, since)."""
-
-    task: int
-    since: int
-    """The beginning of the hour or day, in UTC."""
-    runs: int
-    outcomes: dict[str, int]
-    """How many ended with each outcome."""
-    states: dict[int, int]
-    """How many results gave the check each state."""
-    duration: Spread
-    """Of runs that started."""
-    lateness: Spread
-    """Of runs on the grid: from the nominal time to the start."""
-    series: tuple[PerfSummary, ...] = ()
 
 
 class Part(NamedTuple):
@@ -182,9 +126,7 @@ class LayeredHistory(Protocol):
     def add_summaries(self, part: int, summaries: Sequence[RunSummary]) -> None:
         """Add summaries to a part that was begun, after all that it has; raise PartGone if it is gone."""
 
-    def complete(
-        self, parts: Sequence[int], instead_of: Sequence[int], gone: Sequence[tuple[int, int]] = ()
-    ) -> None:
+    def complete(self, parts: Sequence[int], instead_of: Sequence[int], gone: Sequence[tuple[int, int]] = ()) -> None:
         """In one commit: let these parts be read, and no longer those. A completed part without rows is dropped.
 
         `gone`: tasks and times of claims of runs that are in none of the layers any more; their whole outputs go too.
