@@ -14,7 +14,6 @@ from evenbeat.core.gate import Reason
 from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.core.run_plan import timebox_of
 from evenbeat.core.timebox import NO_TIMEBOX
-from evenbeat.load.config import DEFAULT_KEEP
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Cause, Instant, RunKind, State, Task, TaskPause, WhenUnreachable
 from evenbeat.report.chains import ChainReader, listed_names, parent_sentences
 from evenbeat.report.downtime_words import in_downtime_words
@@ -22,6 +21,7 @@ from evenbeat.report.downtimes import downtimes_during
 from evenbeat.report.parents import conditions_named
 from evenbeat.report.problems import problem_sentence
 from evenbeat.report.retries import attempt_words, waiting_retry
+from evenbeat.report.summaries import summary_around
 from evenbeat.report.task_status import ConditionReader, unreadable, with_next_run
 from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts, ahead_words, typed_time_span
 from evenbeat.report.why_notified import notified_now, notified_then
@@ -90,6 +90,9 @@ def explain(
     permission = permission_of(store)
     reader = ConditionReader(store, now)
     parents, chain = reader.parents, ChainReader(store).statuses([entry]).get(number)
+    summary, is_of_day, retention = None, False, stored_retention(store)
+    if span is not None and span[0] < now - retention.keep_runs:
+        summary, is_of_day = summary_around(store, number, *span)
     facts = TaskFacts(
         condition=with_next_run(
             stored,
@@ -105,7 +108,10 @@ def explain(
         skips=skips,
         periods=periods,
         now=now,
-        keep=DEFAULT_KEEP if span is None else stored_retention(store).keep,
+        keep=retention.keep,
+        keep_runs=retention.keep_runs,
+        summary=summary,
+        is_of_day=is_of_day,
         is_live=is_live,
         moment=live,
         is_shared=isinstance(store, ClusterStore),

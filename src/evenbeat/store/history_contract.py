@@ -2,8 +2,8 @@
 
 A run that has ended is first a row of its own, as `Store.record` keeps it. A node then packs such rows into *parts*:
 many runs in the order of tasks, compressed. Later parts are merged into fewer, runs are left out as `core.retention`
-says, and summaries take their place. A store decides nothing of that: it keeps what it is given, each step as a whole or
-not at all, so that a crash at any moment neither loses a run nor shows one twice.
+says, and summaries take their place. A store decides nothing of that: it keeps what it is given, each step as a whole
+or not at all, so that a crash at any moment neither loses a run nor shows one twice.
 """
 
 from collections.abc import Iterator, Sequence
