@@ -117,6 +117,8 @@ class UnpackedRuns(NamedTuple):
     plain: int
     notable: int
     """The ids of the last row in each of the two tables; 0 for none."""
+    ids: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """The ids of all of them, in each table, for a store whose ids are not in the order of commits."""
 
 
 class LayerSize(NamedTuple):
@@ -182,9 +184,7 @@ class LayeredHistory(Protocol):
     def add_summaries(self, part: int, summaries: Sequence[RunSummary]) -> None:
         """Add summaries to a part that was begun, after all that it has; raise PartGone if it is gone."""
 
-    def complete(
-        self, parts: Sequence[int], instead_of: Sequence[int], gone: Sequence[tuple[int, int]] = ()
-    ) -> None:
+    def complete(self, parts: Sequence[int], instead_of: Sequence[int], gone: Sequence[tuple[int, int]] = ()) -> None:
         """In one commit: let these parts be read, and no longer those. A completed part without rows is dropped.
 
         `gone`: tasks and times of claims of runs that are in none of the layers any more; their whole outputs go too.
