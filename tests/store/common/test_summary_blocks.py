@@ -54,7 +54,7 @@ def test_those_of_a_task_and_a_time_are_read_from_them(some: list[RunSummary], f
     found = SummaryBlock(block.body).summaries_of(some[0].task, since, until)
     wanted = [summary for summary in some if summary.task == some[0].task and since <= summary.since < until]
     assert exactly(found) == exactly(wanted)
-    assert (block.first_since, block.last_since) == (min(s.since for s in some), max(s.since for s in some))
+    assert (block.first_claimed, block.last_claimed) == (min(s.since for s in some), max(s.since for s in some))
 
 
 def test_many_series_are_cut_into_several_blocks() -> None:

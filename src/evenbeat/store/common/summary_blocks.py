@@ -77,9 +77,11 @@ class PackedSummaries(NamedTuple):
     first_task: int
     last_task: int
     rows: int
-    first_since: int
-    last_since: int
+    first_claimed: int
+    last_claimed: int
+    """Of summaries, the same as `since`."""
     body: bytes
+    notable: int = 0
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
