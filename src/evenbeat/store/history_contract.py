@@ -61,6 +61,8 @@ class UnpackedRuns(NamedTuple):
     plain: int
     notable: int
     """The ids of the last row in each of the two tables; 0 for none."""
+    ids: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """The ids of all of them, in each table, for a store whose ids are not in the order of commits."""
 
 
 class LayerSize(NamedTuple):
