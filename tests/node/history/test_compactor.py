@@ -1,6 +1,7 @@
 """The compactor on a virtual clock: what stays of runs, what becomes of them, and no crash loses or doubles any."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +13,15 @@ from evenbeat.node.history.compactor import Compactor
 from evenbeat.store.contract import StoreError
 from evenbeat.store.history_contract import Layer, PartGone
 from evenbeat.store.memory import MemoryStore
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 RETENTION = Retention(keep_runs=6 * HOUR, keep=3 * DAY, keep_days=10 * DAY)
 STEP = 10 * MINUTE
 
 
-@pytest.fixture
-def store() -> Iterator[LayeredStore]:
-    store = MemoryStore()
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LayeredStore]:
+    store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "history.db")
     yield store
     store.close()
 

@@ -27,6 +27,7 @@ from evenbeat.model import DAY, HOUR, MINUTE, Instant
 from evenbeat.node.history.part_streams import (
     BLOCK,
     RUN_ORDER,
+    Pace,
     RunsWriter,
     SummariesWriter,
     merged_summaries,
@@ -39,6 +40,7 @@ PACKED_AT_ONCE: Final = 2 * BLOCK
 """Rows that one commit packs: it takes as long as a few turns."""
 _PACKED_AFTER: Final = MINUTE
 """Fewer rows wait so long, as few parts are better than many."""
+_HOURS_OF_DAY: Final = 24
 _MERGED_AT_ONCE: Final = 16
 """Parts of about the same size that are merged: of each, readers have a block in memory."""
 _LEAST_TRIMMED_SHARE: Final = 10
@@ -65,12 +67,16 @@ class Compactor:
         self._now = now
         self._retention = retention
         self._tasks = tasks
+        self._is_clean = False
+        """Whether nothing was left half done by a round before, or a node before."""
         self._trimmed_on: int | None = None
         """The day on which old runs were looked through last."""
 
     def round(self) -> Generator[None, None, None]:
         """Everything that is due now, in slices; raises PartGone if another node has done some of it meanwhile."""
-        self._store.discard_unfinished()
+        if not self._is_clean:
+            self._store.discard_unfinished()
+        self._is_clean = False
         yield from self._pack()
         yield from self._merge_recent()
         yield from self._thin()
@@ -79,6 +85,7 @@ class Compactor:
         yield from self._trim()
         self._drop_old_summaries()
         yield from self._give_back()
+        self._is_clean = True
 
     # Every run, for a while
 
@@ -109,24 +116,31 @@ class Compactor:
 
     def _merge_some(self, hour: int, parts: Sequence[Part]) -> Iterator[None]:
         writer = RunsWriter(self._store, Layer.RECENT, hour)
-        for run in runs_in_order(self._store, parts):
-            if writer.add((run,)):
-                yield
+        yield from self._copy((yield from runs_in_order(self._store, parts)), writer)
         self._store.complete([writer.finish()], _numbers(parts))
         yield
+
+    def _copy(self, runs: Iterable[PackedRun], writer: RunsWriter) -> Iterator[None]:
+        pace = Pace()
+        for run in runs:
+            writer.add((run,))
+            if pace.is_pause_due(1):
+                yield
 
     def _finish_hour(self, hour: int, recent: Sequence[Part]) -> Iterator[None]:
         """Late results of an hour come to its runs, and get summaries of their own beside those that it has."""
         known = [part for part in self._store.parts(Layer.RUNS) if part.since == hour]
         runs, summaries = RunsWriter(self._store, Layer.RUNS, hour), SummariesWriter(self._store, Layer.HOURS, hour)
-        for _, of_task in groupby(runs_in_order(self._store, recent), attrgetter("task")):
+        pace = Pace()
+        for _, of_task in groupby((yield from runs_in_order(self._store, recent)), attrgetter("task")):
             group = list(of_task)
-            wrote = summaries.add(summarize(group, hour))
-            if (not known and runs.add(group)) or wrote:
+            summaries.add(summarize(group, hour))
+            if not known:
+                runs.add(group)
+            if pace.is_pause_due(len(group)):
                 yield
-        for run in runs_in_order(self._store, [*known, *recent]) if known else ():
-            if runs.add((run,)):
-                yield
+        if known:
+            yield from self._copy((yield from runs_in_order(self._store, [*known, *recent])), runs)
         self._store.complete([runs.finish(), summaries.finish()], _numbers([*known, *recent]))
         yield
 
@@ -140,12 +154,11 @@ class Compactor:
             with_output = self._with_whole_output([part])
             gone: list[tuple[int, int]] = []
             writer = RunsWriter(self._store, Layer.KEPT, part.since)
-            seen = 0
-            for kept, left_out in thin_hour(runs_in_order(self._store, [part])):
+            pace = Pace()
+            for kept, left_out in thin_hour((yield from runs_in_order(self._store, [part]))):
                 gone += _outputs_of(left_out, with_output)
-                seen += len(kept) + len(left_out)
-                if writer.add(kept) or seen >= BLOCK:
-                    seen = 0
+                writer.add(kept)
+                if pace.is_pause_due(len(kept) + len(left_out)):
                     yield
             self._store.complete([writer.finish()], [part.number], gone)
             yield
@@ -157,9 +170,7 @@ class Compactor:
             if len(parts) == 1 or day // DAY in busy or not is_day_over(day, self._now()):
                 continue
             writer = RunsWriter(self._store, Layer.KEPT, day, is_merged=True)
-            for run in runs_in_order(self._store, parts):
-                if writer.add((run,)):
-                    yield
+            yield from self._copy((yield from runs_in_order(self._store, parts)), writer)
             self._store.complete([writer.finish()], _numbers(parts))
             yield
 
@@ -176,12 +187,11 @@ class Compactor:
             yield
         older = OlderRuns(self._retention(), self._now(), tasks, frequent)
         for part in reversed(self._store.parts(Layer.KEPT)):
-            stay = bytearray()
-            for one in older.stay(runs_in_order(self._store, [part])):
+            stay, pace = bytearray(), Pace()
+            for one in older.stay((yield from runs_in_order(self._store, [part]))):
                 stay.append(one)
-                if len(stay) % BLOCK == 0:
+                if pace.is_pause_due(1):
                     yield
-            yield
             if stay.count(0) * _LEAST_TRIMMED_SHARE >= len(stay):
                 yield from self._rewrite(part, stay)
         self._trimmed_on = today
@@ -189,12 +199,11 @@ class Compactor:
     def _rewrite(self, part: Part, stay: bytearray) -> Iterator[None]:
         with_output = self._with_whole_output([part])
         writer = RunsWriter(self._store, Layer.KEPT, part.since, is_merged=part.is_merged)
-        for run in compress(runs_in_order(self._store, [part]), stay):
-            if writer.add((run,)):
-                yield
+        yield from self._copy(compress((yield from runs_in_order(self._store, [part])), stay), writer)
         gone: list[tuple[int, int]] = []
         if with_output:
-            gone = _outputs_of(compress(runs_in_order(self._store, [part]), map(_is_zero, stay)), with_output)
+            left_out = compress((yield from runs_in_order(self._store, [part])), map(_is_zero, stay))
+            gone = _outputs_of(left_out, with_output)
         self._store.complete([writer.finish()], [part.number], gone)
         yield
 
@@ -216,14 +225,18 @@ class Compactor:
             if not new or day // DAY in busy or not is_day_over(day, self._now()):
                 continue
             hours = SummariesWriter(self._store, Layer.HOURS, day, is_merged=True)
+            pace = Pace()
             for summary in one_per_time(summaries_in_order(self._store, parts)):
-                if has_summary_of_hour(summary) and hours.add(summary):
+                if has_summary_of_hour(summary):
+                    hours.add(summary)
+                if pace.is_pause_due(1):
                     yield
             days = SummariesWriter(self._store, Layer.DAYS, day, is_merged=True)
             known = [part for part in self._store.parts(Layer.DAYS) if part.since == day]
             new_days = by_day(summaries_in_order(self._store, new), day)
             for summary in one_per_time(merged_summaries(summaries_in_order(self._store, known), new_days)):
-                if days.add(summary):
+                days.add(summary)
+                if pace.is_pause_due(_HOURS_OF_DAY):
                     yield
             self._store.complete([hours.finish(), days.finish()], _numbers([*parts, *known]))
             yield
