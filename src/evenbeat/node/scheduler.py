@@ -24,6 +24,7 @@ from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.finished_one_offs import FinishedOneOffs
 from evenbeat.node.history.compactor import Compactor
 from evenbeat.node.history.history_keeper import HistoryKeeper, tasks_of
+from evenbeat.node.history.size_watch import SizeWatch
 from evenbeat.node.live_tasks import LiveTasks
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import GENERATION_KEY, explain_damaged_store
@@ -41,7 +42,7 @@ from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
 from evenbeat.wire.replies import ChangeResult
-from evenbeat.wire.status import Status
+from evenbeat.wire.status import HistoryStatus, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,6 +182,7 @@ class Scheduler:
         """As it was when it was last looked at."""
         self.page = ""
         """Where its page is, if it has one."""
+        self._size_watch: SizeWatch | None = None
         self._history: HistoryKeeper | None = None
         """What compacts the history, if the store has layers."""
         self.token_file: Path | None = None
@@ -233,6 +235,12 @@ class Scheduler:
     def others(self) -> OtherNodes | None:
         """The other nodes of its cluster; None for a single node."""
         return self.membership.others
+
+    @property
+    def history_status(self) -> HistoryStatus | None:
+        """The size of the database, as it was measured last; None if another node of its cluster measures it."""
+        watch = self._size_watch
+        return None if watch is None or 0 not in self.membership.held_partitions() else watch.status
 
     def status(self) -> Status:
         """The status of this node, or of its whole cluster."""
@@ -393,7 +401,10 @@ class Scheduler:
         """Start to compact the history beside the turns; other stores have what `prune` does."""
         if isinstance(self.store, LayeredHistory):
             compactor = Compactor(self.store, self.clock.now, lambda: self.live.retention, lambda: tasks_of(self.store))
-            self._history = HistoryKeeper(compactor, lambda: 0 in self.membership.held_partitions())
+            held = self.membership.held_partitions
+            watch = SizeWatch(self.store, compactor, self.tasks, lambda: self.live.retention, held, self.database)
+            self._size_watch = watch
+            self._history = HistoryKeeper(compactor, lambda: 0 in held(), lambda: watch.begin(self.clock.now()))
             self.start_job(self._history.run())
 
     async def _look_after_history(self) -> None:

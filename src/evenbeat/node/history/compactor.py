@@ -12,7 +12,10 @@ from itertools import compress, groupby
 from operator import attrgetter
 from typing import Final
 
+from evenbeat.core.history_size import LEAST_MEASURED
 from evenbeat.core.retention import (
+    RARE_RUNS,
+    RECORDS_PER_HOUR,
     OlderRuns,
     Retention,
     frequent_tasks,
@@ -20,6 +23,7 @@ from evenbeat.core.retention import (
     hour_of,
     is_day_over,
     is_hour_over,
+    is_kept_longer,
     thin_hour,
 )
 from evenbeat.core.run_summaries import by_day, one_per_time, summarize
@@ -40,6 +44,7 @@ PACKED_AT_ONCE: Final = 2 * BLOCK
 """Rows that one commit packs: it takes as long as a few turns."""
 _PACKED_AFTER: Final = MINUTE
 """Fewer rows wait so long, as few parts are better than many."""
+_COUNTED_RUNS: Final = 1_000_000
 _HOURS_OF_DAY: Final = 24
 _MERGED_AT_ONCE: Final = 16
 """Parts of about the same size that are merged: of each, readers have a block in memory."""
@@ -69,6 +74,8 @@ class Compactor:
         self._tasks = tasks
         self._is_clean = False
         """Whether nothing was left half done by a round before, or a node before."""
+        self._counted = self._notable = 0
+        """Of the latest runs of tasks that run often: all, and those that are kept for longer."""
         self._trimmed_on: int | None = None
         """The day on which old runs were looked through last."""
 
@@ -135,6 +142,7 @@ class Compactor:
         for _, of_task in groupby((yield from runs_in_order(self._store, recent)), attrgetter("task")):
             group = list(of_task)
             summaries.add(summarize(group, hour))
+            self._count(group)
             if not known:
                 runs.add(group)
             if pace.is_pause_due(len(group)):
@@ -143,6 +151,23 @@ class Compactor:
             yield from self._copy((yield from runs_in_order(self._store, [*known, *recent])), runs)
         self._store.complete([runs.finish(), summaries.finish()], _numbers([*known, *recent]))
         yield
+
+    def _count(self, runs: Sequence[PackedRun]) -> None:
+        if len(runs) > RARE_RUNS:
+            self._counted += len(runs)
+            self._notable += min(sum(map(is_kept_longer, runs)), RECORDS_PER_HOUR)
+            if self._counted > _COUNTED_RUNS:
+                self._counted, self._notable = self._counted // 2, self._notable // 2
+
+    @property
+    def notable_share(self) -> float | None:
+        """The share of runs, of tasks that run often, that are kept for longer; None if too few were seen."""
+        return self._notable / self._counted if self._counted >= LEAST_MEASURED else None
+
+    def age(self) -> int:
+        """How old the oldest part of the history is."""
+        oldest = [part.since for layer in Layer for part in self._store.parts(layer)[:1]]
+        return max(self._now() - min(oldest, default=self._now()), 0)
 
     # Of older runs, some
 

@@ -35,8 +35,13 @@ def tasks_of(store: Store) -> Iterator[list[int]]:
 class HistoryKeeper:
     """Compacts as long as this node is the one to do it."""
 
-    def __init__(self, compactor: Compactor, is_ours: Callable[[], bool]) -> None:
-        """`is_ours`: exactly one node of a cluster compacts."""
+    def __init__(
+        self, compactor: Compactor, is_ours: Callable[[], bool], begin_measuring: Callable[[], Callable[[], None]]
+    ) -> None:
+        """`is_ours`: exactly one node of a cluster compacts. `begin_measuring` is called on the loop after each round,
+        and what it returns on the thread.
+        """
+        self._begin_measuring = begin_measuring
         self._compactor = compactor
         self._is_ours = is_ours
         self._thread = ThreadPoolExecutor(1, "history")
@@ -73,7 +78,9 @@ class HistoryKeeper:
         while self._is_ours() and not is_over:
             is_over, took = await loop.run_in_executor(self._thread, self._work)
             await asyncio.sleep(took * _PAUSE)
-        if not is_over:
+        if is_over:
+            await loop.run_in_executor(self._thread, self._begin_measuring())
+        else:
             await loop.run_in_executor(self._thread, self._give_up)
 
     def _work(self) -> tuple[bool, float]:

@@ -1,0 +1,109 @@
+"""How large the history of a timetable becomes, as retention bounds it: from what runs per hour, and bytes per row."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenbeat.core.retention import RARE_RUNS, RARE_RUNS_KEPT, RECORDS_PER_HOUR, Retention
+from evenbeat.model import DAY, HOUR
+
+Rates = NDArray[np.float64]
+"""Runs per hour, of each task."""
+
+LEAST_MEASURED: Final = 200
+"""With fewer rows their bytes say little: the default counts."""
+DEFAULT_NOTABLE: Final = 0.02
+"""The share of runs that are kept for longer, as long as it is not measured."""
+_UNPACKED_HOURS: Final = 80 / 3_600
+"""Rows of runs are packed when they are a minute old, or soon after."""
+_RECENT_HOURS: Final = 0.6
+"""Parts of an hour wait for its end, and five minutes: half an hour in the mean."""
+_UNPACKED_BYTES: Final = 170
+"""Of a run that is a row of its own."""
+
+
+class Rows(NamedTuple):
+    """Something of each layer: rows, or bytes of each row."""
+
+    unpacked: float
+    recent: float
+    runs: float
+    kept: float
+    hours: float
+    days: float
+
+
+DEFAULT_BYTES: Final = Rows(_UNPACKED_BYTES, recent=20.0, runs=18.0, kept=25.0, hours=45.0, days=60.0)
+"""Bytes of a row, of checks with performance data, as long as they are not measured."""
+OVERHEAD: Final = Rows(1.0, recent=1.15, runs=1.15, kept=1.15, hours=1.15, days=1.15)
+"""What a database takes for a byte of a layer: pages that are not full, indexes."""
+
+
+class SizeForecast(NamedTuple):
+    """Bytes of a database."""
+
+    growth_per_day: int
+    """By how much it grows within the next day."""
+    in_30_days: int
+    final: int
+    """When every layer is as old as retention lets it become."""
+
+
+def expected_rows(rates: Rates, retention: Retention, age: int, notable: float) -> Rows:
+    """How many rows each layer has when all of this has run for so long. `notable`: the share of runs that say more
+    than a plain success.
+    """
+    rate = float(rates.sum())
+    thinned = max(min(age, retention.keep) - retention.keep_runs, 0) / HOUR
+    rare = rates[rates <= RARE_RUNS]
+    often = rates[rates > RARE_RUNS]
+    past = max(age - retention.keep_runs, 0) / HOUR
+    last_ones = np.minimum(rare * past, RARE_RUNS_KEPT + rare * 12)  # they are trimmed once a day
+    more = np.maximum(rare * thinned - last_ones, 0) * notable
+    kept = float(last_ones.sum() + more.sum() + (np.minimum(often * notable, RECORDS_PER_HOUR) * thinned).sum())
+    with_hours = int(np.count_nonzero(rates >= RARE_RUNS))
+    hours = with_hours * min(age, retention.keep) / HOUR
+    hours += float(np.minimum(rates[rates < RARE_RUNS], 1).sum()) * min(age / HOUR, 12)  # of today, also of rare tasks
+    days = float(np.minimum(rates * 24, 1).sum()) * min(age, retention.keep_days) / DAY
+    every_run = rate * (min(age, retention.keep_runs) / HOUR + (0.5 if age > retention.keep_runs else 0))
+    return Rows(rate * _UNPACKED_HOURS, rate * _RECENT_HOURS, every_run, kept, hours, days)
+
+
+def forecast(
+    rates: Rates, retention: Retention, age: int, *, notable: float, row_bytes: Rows, used: int, now: Rows
+) -> SizeForecast:
+    """The size of a database that uses so many bytes `now`, free pages not counted, and has these rows.
+
+    What is not history of runs stays as it is.
+    """
+    rest = max(used - _bytes(now, row_bytes), 0)
+
+    def size_at(at: int) -> int:
+        return round(rest + _bytes(expected_rows(rates, retention, at, notable), row_bytes))
+
+    growth = size_at(age + DAY) - size_at(age)
+    return SizeForecast(max(growth, 0), size_at(30 * DAY), size_at(max(retention.horizon, age)))
+
+
+def _bytes(rows: Rows, row_bytes: Rows) -> float:
+    return sum(count * size * more for count, size, more in zip(rows, row_bytes, OVERHEAD, strict=True))
+
+
+def bytes_of_row(rows: Rows, sizes: Rows) -> Rows:
+    """Bytes of a row of each layer: measured, where there is enough of it.
+
+    The runs of a part that waits for the end of its hour are packed a little worse than those after it; as long as
+    there is none of these, what is measured of those counts.
+    """
+    found = [size / count if count >= LEAST_MEASURED else 0.0 for count, size in zip(rows, sizes, strict=True)]
+    unpacked, recent, runs, kept, hours, days = found
+    runs = runs or recent
+    return Rows(
+        unpacked or DEFAULT_BYTES.unpacked,
+        recent or runs or DEFAULT_BYTES.recent,
+        runs or DEFAULT_BYTES.runs,
+        kept or (runs * DEFAULT_BYTES.kept / DEFAULT_BYTES.runs) or DEFAULT_BYTES.kept,
+        hours or DEFAULT_BYTES.hours,
+        days or (hours * DEFAULT_BYTES.days / DEFAULT_BYTES.hours) or DEFAULT_BYTES.days,
+    )
