@@ -1,5 +1,6 @@
 """How large the history of a timetable becomes, as retention bounds it: from what runs per hour, and bytes per row."""
 
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,19 +25,24 @@ _UNPACKED_BYTES: Final = 170
 
 
 class Rows(NamedTuple):
-    """Something of each layer: rows, or bytes of each row."""
+    """Something of each layer: rows, or bytes of each row, or of all."""
 
     unpacked: float
     recent: float
     runs: float
     kept: float
+    today: float
+    """Summaries of hours that are not merged with those of their day yet."""
     hours: float
+    """Of those that are."""
     days: float
 
 
-DEFAULT_BYTES: Final = Rows(_UNPACKED_BYTES, recent=20.0, runs=18.0, kept=25.0, hours=45.0, days=60.0)
-"""Bytes of a row, of checks with performance data, as long as they are not measured."""
-OVERHEAD: Final = Rows(1.0, recent=1.15, runs=1.15, kept=1.15, hours=1.15, days=1.15)
+DEFAULT_BYTES: Final = Rows(_UNPACKED_BYTES, recent=16.0, runs=14.0, kept=16.0, today=48.0, hours=30.0, days=48.0)
+"""Bytes of a row, of checks with performance data, as long as they are not measured. What is measured of one layer
+stands for the others in proportion.
+"""
+OVERHEAD: Final = Rows(1.0, recent=1.1, runs=1.1, kept=1.1, today=1.1, hours=1.1, days=1.1)
 """What a database takes for a byte of a layer: pages that are not full, indexes."""
 
 
@@ -62,12 +68,12 @@ def expected_rows(rates: Rates, retention: Retention, age: int, notable: float) 
     last_ones = np.minimum(rare * past, RARE_RUNS_KEPT + rare * 12)  # they are trimmed once a day
     more = np.maximum(rare * thinned - last_ones, 0) * notable
     kept = float(last_ones.sum() + more.sum() + (np.minimum(often * notable, RECORDS_PER_HOUR) * thinned).sum())
-    with_hours = int(np.count_nonzero(rates >= RARE_RUNS))
-    hours = with_hours * min(age, retention.keep) / HOUR
-    hours += float(np.minimum(rates[rates < RARE_RUNS], 1).sum()) * min(age / HOUR, 12)  # of today, also of rare tasks
+    in_day = min(age / HOUR, 12)  # in the mean half a day is not over
+    today = float(np.minimum(rates, 1).sum()) * in_day  # of rare tasks, too
+    hours = int(np.count_nonzero(rates >= RARE_RUNS)) * (min(age, retention.keep) / HOUR - in_day)
     days = float(np.minimum(rates * 24, 1).sum()) * min(age, retention.keep_days) / DAY
     every_run = rate * (min(age, retention.keep_runs) / HOUR + (0.5 if age > retention.keep_runs else 0))
-    return Rows(rate * _UNPACKED_HOURS, rate * _RECENT_HOURS, every_run, kept, hours, days)
+    return Rows(rate * _UNPACKED_HOURS, rate * _RECENT_HOURS, every_run, kept, today, hours, days)
 
 
 def forecast(
@@ -91,19 +97,14 @@ def _bytes(rows: Rows, row_bytes: Rows) -> float:
 
 
 def bytes_of_row(rows: Rows, sizes: Rows) -> Rows:
-    """Bytes of a row of each layer: measured, where there is enough of it.
+    """Bytes of a row of each layer: measured, where there is enough of it."""
+    measured = [size / count if count >= LEAST_MEASURED else 0.0 for count, size in zip(rows, sizes, strict=True)]
+    runs = _first_known(measured, (2, 1, 3))
+    summaries = _first_known(measured, (5, 4, 6))
+    related = (1.0, runs, runs, runs, summaries, summaries, summaries)
+    return Rows(*(found or usual * of for found, usual, of in zip(measured, DEFAULT_BYTES, related, strict=True)))
 
-    The runs of a part that waits for the end of its hour are packed a little worse than those after it; as long as
-    there is none of these, what is measured of those counts.
-    """
-    found = [size / count if count >= LEAST_MEASURED else 0.0 for count, size in zip(rows, sizes, strict=True)]
-    unpacked, recent, runs, kept, hours, days = found
-    runs = runs or recent
-    return Rows(
-        unpacked or DEFAULT_BYTES.unpacked,
-        recent or runs or DEFAULT_BYTES.recent,
-        runs or DEFAULT_BYTES.runs,
-        kept or (runs * DEFAULT_BYTES.kept / DEFAULT_BYTES.runs) or DEFAULT_BYTES.kept,
-        hours or DEFAULT_BYTES.hours,
-        days or (hours * DEFAULT_BYTES.days / DEFAULT_BYTES.hours) or DEFAULT_BYTES.days,
-    )
+
+def _first_known(measured: Sequence[float], places: Iterable[int]) -> float:
+    """How many times the usual bytes a row has, by the first of these layers that is measured."""
+    return next((measured[place] / DEFAULT_BYTES[place] for place in places if measured[place]), 1.0)

@@ -1,13 +1,14 @@
 """The size of the database and its forecast, as `status` shows them."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from evenbeat.core.history_size import DEFAULT_NOTABLE, LEAST_MEASURED, Rates, Rows, bytes_of_row, forecast
 from evenbeat.core.retention import Retention
 from evenbeat.model import SECOND
-from evenbeat.store.history_contract import Layer, StoreSize
+from evenbeat.store.history_contract import Layer, LayerSize, Part, StoreSize
 from evenbeat.wire.status import HistoryStatus, LayerStatus
 
 _SPARE_SHARE: Final = 20
@@ -15,12 +16,25 @@ _SPARE_SHARE: Final = 20
 
 
 def history_status(
-    size: StoreSize, rates: Rates, retention: Retention, age: int, notable: float | None, database: str
+    size: StoreSize,
+    hours: Iterable[Part],
+    rates: Rates,
+    retention: Retention,
+    age: int,
+    notable: float | None,
+    database: str,
 ) -> HistoryStatus:
-    """From what the store measured. `age`: of the oldest history; `notable`: the share of runs that are kept for
-    longer, None if that is not known.
+    """From what the store measured; `hours` are the parts of that layer. `age`: of the oldest history; `notable`: the
+    share of runs that are kept for longer, None if that is not known.
     """
-    layers = [size.layers[layer] for layer in (Layer.RECENT, Layer.RUNS, Layer.KEPT, Layer.HOURS, Layer.DAYS)]
+    layers = [size.layers[layer] for layer in (Layer.RECENT, Layer.RUNS, Layer.KEPT)]
+    new, merged = LayerSize(0, 0, 0), LayerSize(0, 0, 0)
+    for part in hours:
+        if part.is_merged:
+            merged = LayerSize(merged.parts + 1, merged.rows + part.rows, merged.size + part.size)
+        else:
+            new = LayerSize(new.parts + 1, new.rows + part.rows, new.size + part.size)
+    layers += [new, merged, size.layers[Layer.DAYS]]
     rows = Rows(size.unpacked, *(layer.rows for layer in layers))
     row_bytes = bytes_of_row(rows._replace(unpacked=0), Rows(0, *(layer.size for layer in layers)))
     future = forecast(

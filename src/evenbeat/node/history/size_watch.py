@@ -11,7 +11,7 @@ from evenbeat.model import MINUTE, PARTITION_COUNT
 from evenbeat.node.history.compactor import Compactor
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.report.history_status import history_status
-from evenbeat.store.history_contract import LayeredHistory
+from evenbeat.store.history_contract import Layer, LayeredHistory
 
 if TYPE_CHECKING:
     from evenbeat.core.history_size import Rates
@@ -67,7 +67,7 @@ class SizeWatch:
             renew()
             assert self._rates is not None
             age, share = self._compactor.age(), self._compactor.notable_share
-            size = self._store.size()
-            self.status = history_status(size, self._rates, self._retention(), age, share, self._database)
+            size, hours = self._store.size(), self._store.parts(Layer.HOURS)
+            self.status = history_status(size, hours, self._rates, self._retention(), age, share, self._database)
 
         return measure
