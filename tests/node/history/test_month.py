@@ -1,4 +1,4 @@
-"""A month of checks on a virtual clock, through the real SQLite store: its size is what was forecast on the first day."""
+"""A month of checks on a virtual clock, through the real SQLite store: its size is what day one forecast."""
 
 import random
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from compacted_history import START, CompactedHistory
 
 from conftest import IS_FULL
 from evenbeat.core.retention import Retention
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND
 from evenbeat.report.history_status import history_status
 from evenbeat.store.contract import Batch
 from evenbeat.store.history_contract import Layer
@@ -21,7 +21,7 @@ from evenbeat.testing.samples import a_claim, a_finish
 from evenbeat.wire.status import HistoryStatus
 
 INTERVALS: Final = (MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR)
-CHECKS: Final = 480 if IS_FULL else 24
+CHECKS: Final = 480 if IS_FULL else 12
 JOBS: Final = 20 if IS_FULL else 4
 """Once a day, at different hours."""
 STEP: Final = 30 * MINUTE
