@@ -1,6 +1,8 @@
 """The compactor on a virtual clock: what stays of runs, what becomes of them, and no crash loses or doubles any."""
 
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +232,31 @@ class Interrupted:
         return change
 
 
+class Copied:
+    """A store in a file that is copied after each change."""
+
+    def __init__(self, store: Any, folder: Path, copies: list[Path]) -> None:
+        self._store, self._folder, self._copies = store, folder, copies
+
+    def copy(self) -> None:
+        path = self._folder / f"copy-{len(self._copies)}.db"
+        for end in ("", "-wal"):
+            shutil.copyfile(self._folder / f"live.db{end}", f"{path}{end}")
+        self._copies.append(path)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        if name not in ("pack", "begin_part", "add_runs", "add_summaries", "complete"):
+            return method
+
+        def change(*args: Any, **names: Any) -> Any:
+            found = method(*args, **names)
+            self.copy()
+            return found
+
+        return change
+
+
 def rounds(compactor: Compactor) -> None:
     for _ in compactor.round():
         pass
@@ -276,6 +303,39 @@ class TestCrashes:
             else:
                 break
         assert place > 20
+
+    def test_a_node_that_is_killed_at_any_commit_loses_and_doubles_nothing(self, tmp_path: Path) -> None:
+        """A copy of the files of the database is what a killed node leaves."""
+
+        def prepared(path: Path) -> CompactedHistory:
+            history = CompactedHistory(SqliteStore(path), RETENTION)
+            for start in range(START, START + 2 * HOUR, STEP):
+                a_while_in_the_life(history, start)
+            history.now = Instant(START + DAY)
+            history.compact()
+            a_while_in_the_life(history, START + DAY)
+            history.record(history.tasks[0], START + 30_000_000)
+            history.now = Instant(START + DAY + 5 * HOUR)
+            return history
+
+        live = prepared(tmp_path / "live.db")
+        all_runs = len(live.history().runs)
+        copies: list[Path] = []
+        copied = Copied(live.store, tmp_path, copies)
+        for _ in live.new_compactor(copied).round():
+            copied.copy()
+        settle(live)
+        expected = live.history()
+        live.store.close()
+        assert len(copies) > 20
+        for path in copies:
+            with closing(SqliteStore(path)) as store:
+                live.store = store
+                runs = live.history().runs
+                assert len(runs) == len({(run.number, run.claimed, run.ended) for run in runs}) <= all_runs
+                live.compactor = live.new_compactor(store)
+                settle(live)
+                assert live.history() == expected
 
     def test_a_round_that_is_left_in_the_middle_is_continued(self) -> None:
         expected = lived(MemoryStore(), START + 26 * HOUR)
