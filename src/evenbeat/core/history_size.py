@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.retention import RARE_RUNS, RARE_RUNS_KEPT, RECORDS_PER_HOUR, Retention
+from evenbeat.core.retention import FREE_SHARE, RARE_RUNS, RARE_RUNS_KEPT, RECORDS_PER_HOUR, Retention
 from evenbeat.model import DAY, HOUR
 
 Rates = NDArray[np.float64]
@@ -81,12 +81,13 @@ def forecast(
 ) -> SizeForecast:
     """The size of a database that uses so many bytes `now`, free pages not counted, and has these rows.
 
-    What is not history of runs stays as it is.
+    What is not history of runs stays as it is; free pages are as many as may be.
     """
     rest = max(used - _bytes(now, row_bytes), 0)
 
     def size_at(at: int) -> int:
-        return round(rest + _bytes(expected_rows(rates, retention, at, notable), row_bytes))
+        needed = rest + _bytes(expected_rows(rates, retention, at, notable), row_bytes)
+        return round(needed * FREE_SHARE / (FREE_SHARE - 1))
 
     growth = size_at(age + DAY) - size_at(age)
     return SizeForecast(max(growth, 0), size_at(30 * DAY), size_at(max(retention.horizon, age)))

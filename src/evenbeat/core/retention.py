@@ -24,6 +24,8 @@ RARE_RUNS_KEPT: Final = 100
 """The last so many runs of a rare task are kept, however old."""
 RECORDS_PER_HOUR: Final = 10
 """Of a task that is not rare, at most so many runs of an hour are kept for longer."""
+FREE_SHARE: Final = 16
+"""One of so many bytes of the database may be free, for what comes next: more of them are given back."""
 HOUR_SETTLES: Final = 5 * MINUTE
 """So long after an hour or a day its late results are awaited ..."""
 DAY_SETTLES: Final = 2 * HOUR_SETTLES

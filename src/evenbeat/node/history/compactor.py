@@ -14,6 +14,7 @@ from typing import Final
 
 from evenbeat.core.history_size import LEAST_MEASURED
 from evenbeat.core.retention import (
+    FREE_SHARE,
     RARE_RUNS,
     RECORDS_PER_HOUR,
     OlderRuns,
@@ -53,8 +54,6 @@ _LEAST_TRIMMED_SHARE: Final = 10
 _SWEPT_AT_ONCE: Final = 50
 """Blocks."""
 _GIVEN_BACK_AT_ONCE: Final = 1 << 20
-_FREE_SHARE: Final = 16
-"""One of so many bytes of the database may be free, for what comes next: more of them are given back."""
 
 
 class Compactor:
@@ -281,7 +280,7 @@ class Compactor:
         while self._store.sweep(_SWEPT_AT_ONCE):
             yield
         size = self._store.size()
-        to_give = size.free - size.size // _FREE_SHARE
+        to_give = size.free - size.size // FREE_SHARE
         while to_give > 0 and (given := self._store.give_back(min(to_give, _GIVEN_BACK_AT_ONCE))):
             to_give -= given
             yield
