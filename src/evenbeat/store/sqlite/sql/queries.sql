@@ -647,32 +647,23 @@ DELETE FROM plain_runs WHERE id IN (SELECT id FROM oldest) AND id < coalesce(
         WHERE ended >= :cutoff AND id > (SELECT max(id) FROM plain_runs) - :bound
     ),
     9223372036854775807
-) RETURNING task, claimed;
+);
 
 -- name: prune_notable
 WITH oldest (id, ended) AS (SELECT id, ended FROM notable_runs ORDER BY id LIMIT :part)
 DELETE FROM notable_runs WHERE id IN (SELECT id FROM oldest)
-    AND id < coalesce((SELECT min(id) FROM oldest WHERE ended >= :cutoff), 9223372036854775807)
-RETURNING task, claimed;
-
--- name: any_output
-SELECT 1 FROM outputs LIMIT 1;
-
--- name: prune_output
--- Of a run whose row was deleted just now; another run may look like it, if a clock was set back.
-DELETE FROM outputs WHERE task = :task AND claimed = :claimed
-    AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = :claimed AND r.task = :task)
-    AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = :claimed AND r.task = :task)
-    AND NOT EXISTS (SELECT 1 FROM parts p WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
-        AND :claimed BETWEEN p.first_claimed AND p.last_claimed);
+    AND id < coalesce((SELECT min(id) FROM oldest WHERE ended >= :cutoff), 9223372036854775807);
 
 -- name: prune_outputs
--- Of runs that are in none of the layers.
-DELETE FROM outputs WHERE id IN (SELECT id FROM outputs WHERE claimed < :cutoff ORDER BY claimed LIMIT :part)
-    AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
-    AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
-    AND NOT EXISTS (SELECT 1 FROM parts p WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
-        AND outputs.claimed BETWEEN p.first_claimed AND p.last_claimed);
+-- Of the oldest ones, those whose runs are gone: runs that no part can hold. Of packed ones, `complete` says which go.
+DELETE FROM outputs
+WHERE id IN (
+    SELECT id FROM outputs WHERE claimed < coalesce(
+        (SELECT min(first_claimed) FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')),
+        9223372036854775807
+    ) ORDER BY claimed LIMIT :part
+) AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
+    AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task);
 
 -- name: prune_skips
 DELETE FROM skips WHERE id IN (SELECT id FROM skips WHERE at < :cutoff ORDER BY at LIMIT :part);
