@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class PostgresLayers(PostgresClusterStore, LayeredStore):
-    """Keeps history in layers. Of two nodes that make the same step, the second waits for the first, and gets PartGone."""
+    """Keeps history in layers. Of two nodes that make the same step, the second waits for the first and is refused."""
 
     def __init__(self, dsn: str, *, read_only: bool = False) -> None:
         PostgresClusterStore.__init__(self, dsn, read_only=read_only)
