@@ -845,5 +845,6 @@ SELECT layer, count(*), sum(rows), sum(size) FROM parts WHERE state = 'complete'
 SELECT (SELECT coalesce(max(id) - min(id) + 1, 0) FROM plain_runs)
     + (SELECT coalesce(max(id) - min(id) + 1, 0) FROM notable_runs);
 
--- name: give_back
-PRAGMA incremental_vacuum(:pages);
+-- name: give_back_page
+-- One: sqlite3 of Python makes only one step of a pragma.
+PRAGMA incremental_vacuum(1);
