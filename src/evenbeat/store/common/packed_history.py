@@ -16,7 +16,7 @@ from evenbeat.store.contract import FOREVER, RunRecord
 from evenbeat.store.history_contract import PackedRun, Part
 
 _AT_ONCE: Final = 8
-"""Blocks that are asked for together."""
+"""Most blocks that are asked for together."""
 _log: Final = logging.getLogger("evenbeat.store")
 
 
@@ -213,8 +213,11 @@ def _last_claimed(of: Part | BlockPlace) -> int:
 
 
 def _batched(places: Sequence[BlockPlace]) -> Iterator[Sequence[BlockPlace]]:
-    for i in range(0, len(places), _AT_ONCE):
-        yield places[i : i + _AT_ONCE]
+    """First a single block: what is found in it tells which runs of the others are too old."""
+    begin, size = 0, 1
+    while begin < len(places):
+        yield places[begin : begin + size]
+        begin, size = begin + size, min(2 * size, _AT_ONCE)
 
 
 def _record(run: PackedRun, name: str, is_check: bool) -> RunRecord:  # noqa: FBT001 - a column of its task
