@@ -1038,21 +1038,28 @@ FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')
 SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks WHERE part = %(part)s ORDER BY id;
 
 -- name: blocks_of_task
--- In a part, blocks are in the order of their tasks: those that end with the task, and the one after them.
-SELECT b.id, b.part, b.rows, b.first_claimed, b.last_claimed, b.notable
-FROM parts p JOIN blocks b ON b.part = p.number
-WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept') AND p.first_claimed < %(before)s
-    AND b.last_task BETWEEN %(task)s
-        AND coalesce((SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > %(task)s), %(task)s)
-    AND b.first_task <= %(task)s AND b.first_claimed < %(before)s;
+-- In a part, blocks are in the order of their tasks: those that end with the task, and the one after them. OFFSET 0
+-- keeps this a question to each part, which the index answers.
+SELECT b.*
+FROM parts p CROSS JOIN LATERAL (
+    SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks
+    WHERE part = p.number AND last_task BETWEEN %(task)s AND coalesce(
+        (SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > %(task)s), %(task)s
+    ) AND first_task <= %(task)s AND first_claimed < %(before)s
+    OFFSET 0
+) AS b
+WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept') AND p.first_claimed < %(before)s;
 
 -- name: summary_blocks_of_task
-SELECT b.id, b.part, b.rows, b.first_claimed, b.last_claimed, b.notable
-FROM parts p JOIN blocks b ON b.part = p.number
-WHERE p.state = 'complete' AND p.layer = %(layer)s AND p.first_claimed < %(until)s AND p.last_claimed >= %(since)s
-    AND b.last_task BETWEEN %(task)s
-        AND coalesce((SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > %(task)s), %(task)s)
-    AND b.first_task <= %(task)s AND b.first_claimed < %(until)s AND b.last_claimed >= %(since)s;
+SELECT b.*
+FROM parts p CROSS JOIN LATERAL (
+    SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks
+    WHERE part = p.number AND last_task BETWEEN %(task)s AND coalesce(
+        (SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > %(task)s), %(task)s
+    ) AND first_task <= %(task)s AND first_claimed < %(until)s AND last_claimed >= %(since)s
+    OFFSET 0
+) AS b
+WHERE p.state = 'complete' AND p.layer = %(layer)s AND p.first_claimed < %(until)s AND p.last_claimed >= %(since)s;
 
 -- name: layer_sizes
 SELECT layer, count(*), sum(rows)::bigint, sum(size)::bigint FROM parts WHERE state = 'complete' GROUP BY layer;
