@@ -144,7 +144,7 @@ def test_the_blocks_of_a_task_are_found_by_an_index_of_each_part(
     assert "part = p.number" in condition
     assert "last_task <= COALESCE" in condition
     with store._parts_now() as parts:
-        assert len(parts.blocks_of_task(55, T0 * 2)) == 3
+        assert len(parts.blocks_of_task(55, T0, T0 * 2)) == 3
 
 
 def steps_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -103,8 +103,8 @@ class PostgresParts:
     def begun(self, part: int) -> tuple[str, int] | None:
         return next(((layer, rows) for layer, rows in self._moment.all(query("begun_part"), {"part": part})), None)
 
-    def blocks_of_task(self, task: int, before: int) -> list[BlockPlace]:
-        found = self._moment.all(query("blocks_of_task"), {"task": task, "before": before})
+    def blocks_of_task(self, task: int, since: int, before: int) -> list[BlockPlace]:
+        found = self._moment.all(query("blocks_of_task"), {"task": task, "since": since, "before": before})
         return [BlockPlace._make(row) for row in found]
 
     def summary_blocks_of_task(self, task: int, layer: str, since: int, until: int) -> list[BlockPlace]:

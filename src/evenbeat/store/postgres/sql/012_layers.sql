@@ -14,7 +14,7 @@ CREATE TABLE parts (
     starts bytea                                -- how many of its runs were claimed in each second
 );
 ALTER TABLE parts ALTER starts SET STORAGE EXTERNAL;
-CREATE INDEX parts_dropped ON parts (number) WHERE state = 'dropped';
+CREATE INDEX parts_by_state ON parts (state, last_claimed, first_claimed, layer);
 
 CREATE TABLE blocks (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

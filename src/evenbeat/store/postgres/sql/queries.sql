@@ -1045,10 +1045,11 @@ FROM parts p CROSS JOIN LATERAL (
     SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks
     WHERE part = p.number AND last_task BETWEEN %(task)s AND coalesce(
         (SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > %(task)s), %(task)s
-    ) AND first_task <= %(task)s AND first_claimed < %(before)s
+    ) AND first_task <= %(task)s AND first_claimed < %(before)s AND last_claimed >= %(since)s
     OFFSET 0
 ) AS b
-WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept') AND p.first_claimed < %(before)s;
+WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
+    AND p.first_claimed < %(before)s AND p.last_claimed >= %(since)s;
 
 -- name: summary_blocks_of_task
 SELECT b.*

@@ -788,7 +788,7 @@ SELECT task, claimed FROM outputs WHERE claimed BETWEEN :since AND :until ORDER 
 
 -- name: sweep_blocks
 DELETE FROM blocks WHERE id IN (
-    SELECT b.id FROM parts p INDEXED BY parts_dropped CROSS JOIN blocks b ON b.part = p.number
+    SELECT b.id FROM parts p CROSS JOIN blocks b ON b.part = p.number
     WHERE p.state = 'dropped' LIMIT :most
 );
 
@@ -818,10 +818,11 @@ SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks WHERE pa
 -- In a part, blocks are in the order of their tasks: those that end with the task, and the one after them.
 SELECT b.id, b.part, b.rows, b.first_claimed, b.last_claimed, b.notable
 FROM parts p CROSS JOIN blocks b ON b.part = p.number
-WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept') AND p.first_claimed < :before
+WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
+    AND p.first_claimed < :before AND p.last_claimed >= :since
     AND b.last_task BETWEEN :task
         AND coalesce((SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > :task), :task)
-    AND b.first_task <= :task AND b.first_claimed < :before;
+    AND b.first_task <= :task AND b.first_claimed < :before AND b.last_claimed >= :since;
 
 -- name: summary_blocks_of_task
 SELECT b.id, b.part, b.rows, b.first_claimed, b.last_claimed, b.notable
