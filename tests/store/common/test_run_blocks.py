@@ -98,6 +98,13 @@ class TestOutputs:
         assert packed is not None
         assert OutputReader(packed, len(outputs)).texts(range(len(outputs))) == outputs
 
+    @given(st.permutations(range(40)), st.integers(1, 40))
+    def test_are_read_in_any_order(self, order: list[int], most: int) -> None:
+        outputs = [f"{n % 25} of {n % 7}" for n in range(40)]
+        packed = pack_outputs(outputs)
+        assert packed is not None
+        assert OutputReader(packed, 40).texts(order[:most]) == [outputs[i] for i in order[:most]]
+
     def test_equal_texts_are_kept_once(self) -> None:
         once, often = (pack_outputs(["a long text without any number in it"] * n) for n in (1, 1_000))
         assert once is not None

@@ -97,12 +97,13 @@ def planes_of(numbers: Iterable[int], width: int) -> list[bytes]:
     return [data[i::size] for i in range(width)]
 
 
-def numbers_of(planes: bytes, count: int, width: int, begin: int = 0) -> list[int]:
-    """The numbers whose planes begin at this byte."""
+def numbers_of(planes: bytes, count: int, width: int, some: range, at: int = 0) -> list[int]:
+    """Some of the numbers, which follow each other, of `count` ones whose planes begin at this byte."""
     size = _size(width)
-    data = bytearray(count * size)
-    for i in range(width):
-        data[i::size] = planes[begin + i * count : begin + (i + 1) * count]
+    data = bytearray(len(some) * size)
+    for plane in range(width):
+        begin = at + plane * count
+        data[plane::size] = planes[begin + some.start : begin + some.stop]
     values = array(_TYPES[size])
     values.frombytes(data)
     if sys.byteorder == "big":
@@ -152,20 +153,24 @@ def _packed(meaning: Meaning, first: int, numbers: Sequence[int]) -> IntColumn:
     return IntColumn(meaning, first, low, width, writer.finish())
 
 
-def unpack(column: IntColumn, count: int, expected: Sequence[int] = ()) -> list[int]:
-    """The values of a column with this many rows; `expected` is the other column, if it holds differences to one."""
-    changes = column.meaning == Meaning.CHANGES
-    count -= changes
+def unpack(
+    column: IntColumn, count: int, expected: Sequence[int] = (), begin: int = 0, end: int | None = None
+) -> list[int]:
+    """The values of a column with this many rows, or some that follow each other.
+
+    `expected` has as many values of the other column, if this one holds differences to one.
+    """
+    end = count if end is None else end
+    if column.meaning == Meaning.CHANGES:
+        return list(accumulate(chain((column.first,), _numbers(column, count - 1, range(end - 1)))))[begin:]
+    numbers = _numbers(column, count, range(begin, end))
+    return list(map(add, numbers, expected)) if column.meaning == Meaning.DIFFERENCES else numbers
+
+
+def _numbers(column: IntColumn, count: int, some: range) -> list[int]:
     if column.width not in range(9):
         raise DamagedBlock("a column has an impossible width")
     if column.width == 0:
-        numbers = [column.low] * count
-    else:
-        numbers = numbers_of(read_planes(column.data, count * column.width), count, column.width)
-        if column.low:
-            numbers = list(map(add, numbers, repeat(column.low)))
-    if changes:
-        return list(accumulate(chain((column.first,), numbers)))
-    if column.meaning == Meaning.DIFFERENCES:
-        return list(map(add, numbers, expected))
-    return numbers
+        return [column.low] * len(some)
+    numbers = numbers_of(read_planes(column.data, count * column.width), count, column.width, some)
+    return list(map(add, numbers, repeat(column.low))) if column.low else numbers

@@ -115,7 +115,7 @@ class LayeredStore(ABC):
         return number
 
     def _begin(self, connection: Connection, layer: Layer, since: int, *, is_merged: bool) -> int:
-        asked = {"layer": layer.value, "since": since, "is_merged": +is_merged}
+        asked = {"layer": layer.value, "since": since, "is_merged": is_merged}
         ((number,),) = connection.execute(self._statement("begin_part"), asked).fetchall()
         return int(number)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, repeat
 from operator import add, mul, sub
@@ -221,53 +221,69 @@ def _packed_numbers(values: list[int], writer: PlaneWriter) -> _Numbers:
 
 
 class OutputReader:
-    """Reads texts of a column; what one run needs is not read for the others."""
+    """Reads texts of a column; what some runs need is not read for the others."""
 
     def __init__(self, column: OutputColumn, runs: int) -> None:
         self._column = column
         length = int.from_bytes(column.head[:4], "little")
         self._head = _decode_head(read_planes(column.head[4:], length))
-        self._text_of_run = _text_numbers(unpack(column.which, runs))
+        self._which = unpack(column.which, runs)
         self._templates = unpack(column.template, column.texts)
         self._texts_of_template = Counter(self._templates)
-        self._place = _places(self._templates, len(self._texts_of_template))
 
-    def texts(self, runs: Iterable[int]) -> list[str]:
+    def texts(self, runs: Sequence[int]) -> list[str]:
         """The outputs of these runs of the block."""
-        texts = [self._text_of_run[run] for run in runs]
-        wanted: dict[int, set[int]] = {}
+        if not runs:
+            return []
+        first, last = min(runs), max(runs)
+        numbers = _text_numbers(self._which[first : last + 1], self._which[:first].count(0))
+        texts = [numbers[run - first] for run in runs]
+        begin = min(texts)
+        places = self._places(begin, max(texts) + 1)
+        wanted: defaultdict[int, dict[int, int]] = defaultdict(dict)
         for text in texts:
-            wanted.setdefault(self._templates[text], set()).add(text)
+            wanted[self._templates[text]][text] = places[text - begin]
         made: dict[int, str] = {}
         for template, some in wanted.items():
-            made |= self._made(template, sorted(some))
+            made |= zip(some, self._made(template, list(some.values())), strict=True)
         return [made[text] for text in texts]
 
-    def _made(self, template: int, texts: list[int]) -> dict[int, str]:
-        """Some of the texts of a template."""
-        if template == 0:
-            return {text: self._head.plain[self._place[text]] for text in texts}
-        form = _form(self._head.templates[template - 1])
-        columns = self._columns(template)
-        places = [self._place[text] for text in texts]
-        if len(places) < self._texts_of_template[template]:
-            columns = [[column[place] for place in places] for column in columns]
-        return {text: form % row for text, row in zip(texts, zip(*columns, strict=True), strict=True)}
+    def _places(self, begin: int, end: int) -> list[int]:
+        """The places of some texts, each among those of its template."""
+        some = self._templates[begin:end]
+        used = {template: self._templates[:begin].count(template) for template in set(some)}
+        places = []
+        for template in some:
+            places.append(used[template])
+            used[template] += 1
+        return places
 
-    def _columns(self, template: int) -> list[list[int]]:
+    def _made(self, template: int, places: list[int]) -> list[str]:
+        """The texts at these places of a template."""
+        if template == 0:
+            return [self._head.plain[place] for place in places]
+        near = range(min(places), max(places) + 1)
+        columns = self._columns(template, near)
+        if places != list(near):
+            columns = [[column[place - near.start] for place in places] for column in columns]
+        form = _form(self._head.templates[template - 1])
+        return [form % row for row in zip(*columns, strict=True)]
+
+    def _columns(self, template: int, some: range) -> list[list[int]]:
+        """The numbers at some places of a template that follow each other."""
         count = self._texts_of_template[template]
         columns: list[list[int]] = []
-        begin = self._begins[template - 1]
+        at = self._begins[template - 1]
         for place in self._head.templates[template - 1].places:
             if place.like >= 0:
                 columns.append(list(map(mul, columns[place.like], repeat(place.power))))
                 continue
-            numbers = numbers_of(self._planes, count, place.width, begin)
-            begin += count * place.width
-            numbers = list(map(add, numbers, repeat(place.low)))
+            near = range(some.stop) if place.changes else some
+            numbers = list(map(add, numbers_of(self._planes, count, place.width, near, at), repeat(place.low)))
             if place.changes:
-                numbers = list(map(add, accumulate(numbers), repeat(place.first)))
+                numbers = list(map(add, accumulate(numbers), repeat(place.first)))[some.start :]
             columns.append(numbers)
+            at += count * place.width
         return columns
 
     @cached_property
@@ -288,25 +304,12 @@ def _form(template: _Template) -> str:
     return first + "".join(f"%0{p.digits}d{text}" for p, text in zip(template.places, rest, strict=True))
 
 
-def _text_numbers(which: list[int]) -> Sequence[int]:
-    """The text of each run, by its number in the order in which texts were new."""
+def _text_numbers(which: list[int], known: int) -> Sequence[int]:
+    """The text of each run, by its number in the order in which texts were new; `known` ones were before."""
     if not any(which):
-        return range(len(which))
-    known = 0
+        return range(known, known + len(which))
     texts = []
     for back in which:
         texts.append(known - back)
         known += not back
     return texts
-
-
-def _places(templates: list[int], different: int) -> Sequence[int]:
-    """The place of each text among those of its template."""
-    if different == 1:
-        return range(len(templates))
-    used: defaultdict[int, int] = defaultdict(int)
-    places = []
-    for template in templates:
-        places.append(used[template])
-        used[template] += 1
-    return places

@@ -16,7 +16,7 @@ from evenbeat.store.contract import FOREVER, RunRecord
 from evenbeat.store.history_contract import PackedRun, Part
 
 _AT_ONCE: Final = 8
-"""Blocks that are asked for together."""
+"""Most blocks that are asked for together."""
 _log: Final = logging.getLogger("evenbeat.store")
 
 
@@ -40,8 +40,8 @@ class PackedParts(Protocol):
     def blocks_of_part(self, part: int) -> list[BlockPlace]:
         """The blocks of a part in their order."""
 
-    def blocks_of_task(self, task: int, before: int) -> list[BlockPlace]:
-        """The blocks, of all complete parts of runs, that may hold runs of a task claimed before some time."""
+    def blocks_of_task(self, task: int, since: int, before: int) -> list[BlockPlace]:
+        """The blocks, of all complete parts of runs, that may hold runs of a task claimed in this time."""
 
     def blocks_of_complete(self, part: int) -> int | None:
         """How many blocks a complete part has; None if there is no such part."""
@@ -96,13 +96,14 @@ class PackedHistory:
         """The newest runs, no more than `most`, of those found elsewhere and of packed ones, in no order."""
         newest = _Newest(found, most)
         if task is None:
-            parts = [part for part, _ in self._parts.run_parts(-FOREVER, before)]
+            parts = [part for part, _ in self._parts.run_parts(newest.floor(), before)]
             for part in sorted(parts, key=_last_claimed, reverse=True):
                 if part.last_claimed < newest.floor():
                     break
                 self._add(newest, self._parts.blocks_of_part(part.number), None, before, notable=notable)
         elif self._knows(task):
-            places = sorted(self._parts.blocks_of_task(task, before), key=_last_claimed, reverse=True)
+            places = self._parts.blocks_of_task(task, newest.floor(), before)
+            places.sort(key=_last_claimed, reverse=True)
             self._add(newest, places, task, before, notable=notable)
         return newest.runs
 
@@ -213,8 +214,11 @@ def _last_claimed(of: Part | BlockPlace) -> int:
 
 
 def _batched(places: Sequence[BlockPlace]) -> Iterator[Sequence[BlockPlace]]:
-    for i in range(0, len(places), _AT_ONCE):
-        yield places[i : i + _AT_ONCE]
+    """First a single block: what is found in it tells which runs of the others are too old."""
+    begin, size = 0, 1
+    while begin < len(places):
+        yield places[begin : begin + size]
+        begin, size = begin + size, min(2 * size, _AT_ONCE)
 
 
 def _record(run: PackedRun, name: str, is_check: bool) -> RunRecord:  # noqa: FBT001 - a column of its task

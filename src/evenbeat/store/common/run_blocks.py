@@ -3,7 +3,6 @@
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -29,6 +28,7 @@ _HEADER: Final = 5
 """Bytes before the columns: the version, and a checksum of the rest."""
 
 T = TypeVar("T")
+_NOTABLE: Final = 5
 Ending = tuple[str, int | None, int, bool, int, bool, bool]
 """Outcome, status, state, hard, kind, notable and rare: few combinations in a block."""
 
@@ -151,9 +151,10 @@ class RunBlock:
         """The runs of one task that were claimed before some time, in their order."""
 
         def read() -> list[PackedRun]:
-            begin, end = bisect_left(self._tasks, task), bisect_right(self._tasks, task)
-            end = bisect_left(self._claimed, before, begin, end)
-            return self._some([i for i in range(begin, end) if not notable or self._is_notable[i]])
+            tasks = unpack(self._columns.task, self._columns.rows)
+            begin = bisect_left(tasks, task)
+            claimed = self._claimed(begin, bisect_right(tasks, task))
+            return self._some(range(begin, begin + bisect_left(claimed, before)), notable=notable)
 
         return read_safely(read)
 
@@ -161,66 +162,50 @@ class RunBlock:
         """The runs of all tasks that were claimed at or after `since` and before `before`, in their order."""
 
         def read() -> list[PackedRun]:
-            found = [i for i, at in enumerate(self._claimed) if since <= at < before]
-            return self._some([i for i in found if self._is_notable[i]] if notable else found)
+            claimed = self._claimed(0, self._columns.rows)
+            return self._some([i for i, at in enumerate(claimed) if since <= at < before], notable=notable)
 
         return read_safely(read)
 
     def claimed(self) -> list[int]:
         """When each run was claimed."""
-        return read_safely(lambda: self._claimed)
+        return read_safely(lambda: self._claimed(0, self._columns.rows))
 
-    @cached_property
-    def _tasks(self) -> list[int]:
-        return unpack(self._columns.task, self._columns.rows)
+    def _claimed(self, begin: int, end: int) -> list[int]:
+        nominal = self._unpacked(self._columns.nominal, range(begin, end))
+        return self._unpacked(self._columns.claimed, range(begin, end), nominal)
 
-    @cached_property
-    def _nominal(self) -> list[int]:
-        return unpack(self._columns.nominal, self._columns.rows)
+    def _unpacked(self, column: IntColumn, some: range, expected: Sequence[int] = ()) -> list[int]:
+        return unpack(column, self._columns.rows, expected, some.start, some.stop)
 
-    @cached_property
-    def _claimed(self) -> list[int]:
-        return unpack(self._columns.claimed, self._columns.rows, self._nominal)
-
-    @cached_property
-    def _ending(self) -> list[int]:
-        return unpack(self._columns.ending, self._columns.rows)
-
-    @cached_property
-    def _is_notable(self) -> list[bool]:
-        notable = [ending[5] for ending in self._columns.endings]
-        return [notable[ending] for ending in self._ending]
-
-    @cached_property
-    def _outputs(self) -> OutputReader:
-        assert self._columns.outputs is not None
-        return OutputReader(self._columns.outputs, self._columns.rows)
-
-    def _some(self, chosen: Sequence[int]) -> list[PackedRun]:
-        """The runs at these places."""
+    def _some(self, chosen: Sequence[int], *, notable: bool = False) -> list[PackedRun]:
+        """The runs at these places, or the notable ones among them."""
         if not chosen:
             return []
-        started = unpack(self._columns.started, self._columns.rows, self._claimed)
+        c, near = self._columns, range(chosen[0], chosen[-1] + 1)
+        ending = self._unpacked(c.ending, near)
+        if notable:
+            return self._some([i for i in chosen if c.endings[ending[i - near.start]][_NOTABLE]])
+        nominal = self._unpacked(c.nominal, near)
+        claimed = self._unpacked(c.claimed, near, nominal)
+        started = self._unpacked(c.started, near, claimed)
         numbers = [
-            self._tasks,
-            self._claimed,
-            unpack(self._columns.ended, self._columns.rows, started),
-            self._nominal,
-            unpack(self._columns.generation, self._columns.rows),
+            self._unpacked(c.task, near),
+            claimed,
+            self._unpacked(c.ended, near, started),
+            nominal,
+            self._unpacked(c.generation, near),
             started,
-            unpack(self._columns.attempt, self._columns.rows),
-            self._ending,
+            self._unpacked(c.attempt, near),
+            ending,
         ]
-        if len(chosen) < self._columns.rows:
-            numbers = [[column[i] for i in chosen] for column in numbers]
+        if len(chosen) < len(near):
+            numbers = [[column[i - near.start] for i in chosen] for column in numbers]
         task, claimed, ended, nominal, generation, started, attempt, ending = numbers
-        endings = [self._columns.endings[i] for i in ending]
-        outcome, status, state, hard, kind, notable, rare = zip(*endings, strict=True)
-        output: Sequence[str] = [""] * len(chosen)
-        if self._columns.outputs is not None:
-            output = self._outputs.texts(chosen)
+        outcome, status, state, hard, kind, is_notable, rare = zip(*[c.endings[i] for i in ending], strict=True)
+        output = [""] * len(chosen) if c.outputs is None else OutputReader(c.outputs, c.rows).texts(chosen)
         rows = zip(
             task, claimed, ended, nominal, generation, kind, started, outcome, status, state, hard, attempt, output,
-            notable, rare, strict=True,
+            is_notable, rare, strict=True,
         )  # fmt: skip
         return list(map(PackedRun._make, rows))

@@ -12,7 +12,7 @@ from evenbeat.store.common.rows import Parameters, Row
 from evenbeat.store.history_contract import Layer, PackedRun, Part, StoreSize, UnpackedRuns
 from evenbeat.store.sqlite.alert_store import SqliteAlertStore
 from evenbeat.store.sqlite.base import Rows
-from evenbeat.store.sqlite.statements import as_list, fill_in, query
+from evenbeat.store.sqlite.statements import as_list, query
 
 _INCREMENTAL: Final = 2
 """The mode of a database that can give back its free pages."""
@@ -96,8 +96,9 @@ class SqliteLayers(SqliteAlertStore, LayeredStore):
             if mode != _INCREMENTAL or most < page:
                 return 0
             (before,) = connection.execute("PRAGMA page_count").fetchone()
-            # Each row that is fetched gives back a page.
-            connection.execute(fill_in("give_back", ":pages", str(most // page))).fetchall()
+            (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+            for _ in range(min(free, most // page)):
+                connection.execute(query("give_back_page"))
             (after,) = connection.execute("PRAGMA page_count").fetchone()
             return int(page * (before - after))
 
@@ -124,8 +125,8 @@ class SqliteParts:
     def begun(self, part: int) -> tuple[str, int] | None:
         return next(((layer, rows) for layer, rows in self._select(query("begun_part"), {"part": part})), None)
 
-    def blocks_of_task(self, task: int, before: int) -> list[BlockPlace]:
-        found = self._select(query("blocks_of_task"), {"task": task, "before": before})
+    def blocks_of_task(self, task: int, since: int, before: int) -> list[BlockPlace]:
+        found = self._select(query("blocks_of_task"), {"task": task, "since": since, "before": before})
         return [BlockPlace._make(row) for row in found]
 
     def summary_blocks_of_task(self, task: int, layer: str, since: int, until: int) -> list[BlockPlace]:

@@ -58,7 +58,7 @@ PLAIN_RUNS: Final = 1_000_000
 _PRUNED_AT_ONCE: Final = 5_000
 """Rows of each table that one call of `prune` deletes: some tens of milliseconds."""
 _PRUNED: Final = (
-    *("prune_outputs", "prune_skips", "prune_changes"),
+    *("prune_plain", "prune_notable", "prune_outputs", "prune_skips", "prune_changes"),
     *("prune_problems", "prune_decisions", "prune_messages", "prune_documents", "prune_returned"),
 )
 _FORGOTTEN_TOO: Final = (
@@ -285,7 +285,6 @@ class SqliteStore(SqliteLayers):
 
         def work(connection: sqlite3.Connection) -> int:
             before = connection.total_changes
-            _prune_runs(connection, asked)
             for name in _PRUNED:
                 connection.execute(query(name), asked)
             forgotten = connection.execute(query("forgotten"), asked).fetchall()
@@ -323,12 +322,3 @@ class SqliteStore(SqliteLayers):
             raise StoreError(f"{path}: the backup cannot be written: {e.strerror}") from e
         finally:
             part.unlink(missing_ok=True)
-
-
-def _prune_runs(connection: sqlite3.Connection, asked: dict[str, int]) -> None:
-    """Delete old rows of runs, with the whole outputs of these runs."""
-    gone = [
-        run for name in ("prune_plain", "prune_notable") for run in connection.execute(query(name), asked).fetchall()
-    ]
-    if gone and connection.execute(query("any_output")).fetchone() is not None:
-        connection.executemany(query("prune_output"), [{"task": task, "claimed": at} for task, at in gone])

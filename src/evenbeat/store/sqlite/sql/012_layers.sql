@@ -13,7 +13,7 @@ CREATE TABLE parts (
     last_claimed INTEGER,
     starts BLOB                                 -- how many of its runs were claimed in each second
 ) STRICT;
-CREATE INDEX parts_dropped ON parts (number) WHERE state = 'dropped';
+CREATE INDEX parts_by_state ON parts (state, last_claimed, first_claimed, layer);
 
 -- What a block holds comes last: it is longer than a page, and the other columns are read without it.
 CREATE TABLE blocks (

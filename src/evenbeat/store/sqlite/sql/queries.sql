@@ -647,32 +647,23 @@ DELETE FROM plain_runs WHERE id IN (SELECT id FROM oldest) AND id < coalesce(
         WHERE ended >= :cutoff AND id > (SELECT max(id) FROM plain_runs) - :bound
     ),
     9223372036854775807
-) RETURNING task, claimed;
+);
 
 -- name: prune_notable
 WITH oldest (id, ended) AS (SELECT id, ended FROM notable_runs ORDER BY id LIMIT :part)
 DELETE FROM notable_runs WHERE id IN (SELECT id FROM oldest)
-    AND id < coalesce((SELECT min(id) FROM oldest WHERE ended >= :cutoff), 9223372036854775807)
-RETURNING task, claimed;
-
--- name: any_output
-SELECT 1 FROM outputs LIMIT 1;
-
--- name: prune_output
--- Of a run whose row was deleted just now; another run may look like it, if a clock was set back.
-DELETE FROM outputs WHERE task = :task AND claimed = :claimed
-    AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = :claimed AND r.task = :task)
-    AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = :claimed AND r.task = :task)
-    AND NOT EXISTS (SELECT 1 FROM parts p WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
-        AND :claimed BETWEEN p.first_claimed AND p.last_claimed);
+    AND id < coalesce((SELECT min(id) FROM oldest WHERE ended >= :cutoff), 9223372036854775807);
 
 -- name: prune_outputs
--- Of runs that are in none of the layers.
-DELETE FROM outputs WHERE id IN (SELECT id FROM outputs WHERE claimed < :cutoff ORDER BY claimed LIMIT :part)
-    AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
-    AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
-    AND NOT EXISTS (SELECT 1 FROM parts p WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
-        AND outputs.claimed BETWEEN p.first_claimed AND p.last_claimed);
+-- Of the oldest ones, those whose runs are gone: runs that no part can hold. Of packed ones, `complete` says which go.
+DELETE FROM outputs
+WHERE id IN (
+    SELECT id FROM outputs WHERE claimed < coalesce(
+        (SELECT min(first_claimed) FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')),
+        9223372036854775807
+    ) ORDER BY claimed LIMIT :part
+) AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
+    AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task);
 
 -- name: prune_skips
 DELETE FROM skips WHERE id IN (SELECT id FROM skips WHERE at < :cutoff ORDER BY at LIMIT :part);
@@ -797,7 +788,7 @@ SELECT task, claimed FROM outputs WHERE claimed BETWEEN :since AND :until ORDER 
 
 -- name: sweep_blocks
 DELETE FROM blocks WHERE id IN (
-    SELECT b.id FROM parts p INDEXED BY parts_dropped CROSS JOIN blocks b ON b.part = p.number
+    SELECT b.id FROM parts p CROSS JOIN blocks b ON b.part = p.number
     WHERE p.state = 'dropped' LIMIT :most
 );
 
@@ -827,10 +818,11 @@ SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks WHERE pa
 -- In a part, blocks are in the order of their tasks: those that end with the task, and the one after them.
 SELECT b.id, b.part, b.rows, b.first_claimed, b.last_claimed, b.notable
 FROM parts p CROSS JOIN blocks b ON b.part = p.number
-WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept') AND p.first_claimed < :before
+WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
+    AND p.first_claimed < :before AND p.last_claimed >= :since
     AND b.last_task BETWEEN :task
         AND coalesce((SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > :task), :task)
-    AND b.first_task <= :task AND b.first_claimed < :before;
+    AND b.first_task <= :task AND b.first_claimed < :before AND b.last_claimed >= :since;
 
 -- name: summary_blocks_of_task
 SELECT b.id, b.part, b.rows, b.first_claimed, b.last_claimed, b.notable
@@ -854,5 +846,6 @@ SELECT layer, count(*), sum(rows), sum(size) FROM parts WHERE state = 'complete'
 SELECT (SELECT coalesce(max(id) - min(id) + 1, 0) FROM plain_runs)
     + (SELECT coalesce(max(id) - min(id) + 1, 0) FROM notable_runs);
 
--- name: give_back
-PRAGMA incremental_vacuum(:pages);
+-- name: give_back_page
+-- One: sqlite3 of Python makes only one step of a pragma.
+PRAGMA incremental_vacuum(1);
