@@ -87,11 +87,8 @@ def test_hours_and_days(asked: Asked) -> None:
     assert (day.runs, day.outcomes, day.complete) == (180, {"failed": 3, "succeeded": 177}, True)
     assert day.since <= hours.summaries[0].since
     (series,) = day.series
-    assert (series.label, series.unit, series.count, series.min, series.mean, series.max) == (
-        *("load", "s", 180, 0.0),
-        pytest.approx(29.5),
-        59.0,
-    )
+    assert (series.label, series.unit, series.count, series.min, series.max) == ("load", "s", 180, 0.0, 59.0)
+    assert series.mean == pytest.approx(29.5)
     assert (day.duration.p50, day.duration.max) == (1.0, 1.0)
 
 

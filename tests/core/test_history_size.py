@@ -29,14 +29,14 @@ class TestRows:
         assert expected_rows(np.array([60.0]), RETENTION, 30 * DAY, 1.0).kept == 10 * 24 * 28
 
     @given(rates_of_tasks, st.integers(0, 500), st.floats(0, 1))
-    def test_a_history_only_grows(self, rates: np.ndarray, days: int, notable: float) -> None:  # type: ignore[type-arg]
+    def test_a_history_only_grows(self, rates: np.ndarray, days: int, notable: float) -> None:
         now = expected_rows(rates, RETENTION, days * DAY, notable)
         later = expected_rows(rates, RETENTION, (days + 1) * DAY, notable)
         assert all(b >= a - 1e-6 for a, b in zip(now, later, strict=True))
         assert min(now) >= 0
 
     @given(rates_of_tasks)
-    def test_beyond_its_horizon_it_does_not_grow(self, rates: np.ndarray) -> None:  # type: ignore[type-arg]
+    def test_beyond_its_horizon_it_does_not_grow(self, rates: np.ndarray) -> None:
         rates = rates[(rates > 4) | (rates == 0)]  # the last runs of rare tasks may take years to come together
         at = RETENTION.horizon
         assert expected_rows(rates, RETENTION, at, 0.02) == expected_rows(rates, RETENTION, at + DAY, 0.02)

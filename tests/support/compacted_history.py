@@ -1,7 +1,7 @@
 """A history that is compacted on a clock of its own: tasks run by arithmetic, and their runs go through a store."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from evenbeat.core.retention import Retention
 from evenbeat.model import DAY, HOUR, MINUTE, Instant
@@ -16,7 +16,7 @@ START = Instant(20_000 * DAY)
 FOREVER_AHEAD = Instant(START + 10_000 * DAY)
 
 
-class LayeredStore(Store, LayeredHistory):
+class LayeredStore(Store, LayeredHistory, Protocol):
     """What the tests need of a store."""
 
 

@@ -23,7 +23,7 @@ STEP = 10 * MINUTE
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LayeredStore]:
-    store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "history.db")
+    store: LayeredStore = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "history.db")
     yield store
     store.close()
 

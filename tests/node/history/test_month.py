@@ -61,7 +61,7 @@ class Month:
 
     def record(self, start: int) -> None:
         """All that ends within a step."""
-        batches = []
+        batches: list[Batch] = []
         for i, (task, every) in enumerate(zip(self.history.tasks, self._every, strict=True)):
             phase = i * 7_919 * SECOND % every
             for nominal in range(start + (phase - start) % every, start + STEP, every):
