@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.history_size import DEFAULT_BYTES, Rows, bytes_of_row, expected_rows, forecast
+from evenbeat.core.history_size import (
+    DEFAULT_BYTES,
+    PART_BYTES,
+    Measured,
+    Rows,
+    bytes_of_row,
+    expected_parts,
+    expected_rows,
+    forecast,
+)
 from evenbeat.core.retention import Retention
 from evenbeat.model import DAY, HOUR
 
@@ -42,31 +51,39 @@ class TestRows:
         assert expected_rows(rates, RETENTION, at, 0.02) == expected_rows(rates, RETENTION, at + DAY, 0.02)
 
 
+NOTHING = Rows(*[0] * 7)
+
+
 class TestBytes:
     def test_nothing_is_measured_yet(self) -> None:
-        assert bytes_of_row(Rows(*[0] * 7), Rows(*[0] * 7)) == DEFAULT_BYTES
+        assert bytes_of_row(Measured(0, NOTHING, NOTHING, NOTHING)) == DEFAULT_BYTES
 
     def test_what_is_measured_stands_for_what_is_not(self) -> None:
-        found = bytes_of_row(
-            Rows(0, 1_000, 0, 10, 1_000, 0, 0), Rows(0, 2 * DEFAULT_BYTES.recent * 1_000, 0, 9_999, 96_000, 0, 0)
+        rows = NOTHING._replace(recent=1_000, kept=10, today=1_000)
+        parts = NOTHING._replace(recent=2, today=5)
+        sizes = NOTHING._replace(
+            recent=2 * DEFAULT_BYTES.recent * 1_000 + 2 * PART_BYTES, kept=9_999, today=60_000 + 5 * PART_BYTES
         )
-        assert found.runs == 2 * DEFAULT_BYTES.runs
-        assert found.kept == 2 * DEFAULT_BYTES.kept
-        assert (found.today, found.hours, found.days) == (96, 2 * DEFAULT_BYTES.hours, 2 * DEFAULT_BYTES.days)
+        found = bytes_of_row(Measured(0, rows, parts, sizes))
+        assert (found.runs, found.kept) == (2 * DEFAULT_BYTES.runs, 2 * DEFAULT_BYTES.kept)
+        assert (found.today, found.hours, found.days) == (60, 60, 2 * DEFAULT_BYTES.days)
+
+    def test_small_parts_say_little(self) -> None:
+        found = bytes_of_row(
+            Measured(0, NOTHING._replace(hours=200), NOTHING._replace(hours=50), NOTHING._replace(hours=8_000))
+        )
+        assert found.hours == 10
 
 
 class TestForecast:
     def test_what_is_no_history_of_runs_stays_as_it_is(self) -> None:
-        nothing = Rows(*[0] * 7)
-        found = forecast(
-            np.array([]), RETENTION, DAY, notable=0.0, row_bytes=DEFAULT_BYTES, used=1_500_000, now=nothing
-        )
-        assert (found.growth_per_day, found.in_30_days, found.final) == (0, 1_600_000, 1_600_000)
+        now = Measured(1_500_000, NOTHING, expected_parts(RETENTION, RETENTION.horizon), NOTHING)
+        found = forecast(np.array([]), RETENTION, RETENTION.horizon, 0.0, now)
+        assert (found.growth_per_day, found.final) == (0, 1_600_000)
 
     def test_a_database_that_has_its_size_keeps_it(self) -> None:
         rates, age = np.array([60.0] * 100), RETENTION.horizon + HOUR
-        now = expected_rows(rates, RETENTION, age, 0.02)
-        used = 15_000_000
-        found = forecast(rates, RETENTION, age, notable=0.02, row_bytes=DEFAULT_BYTES, used=used, now=now)
-        assert found.growth_per_day == 0
+        rows, parts = expected_rows(rates, RETENTION, age, 0.02), expected_parts(RETENTION, age)
+        found = forecast(rates, RETENTION, age, 0.02, Measured(15_000_000, rows, parts, NOTHING))
+        assert found.growth_per_day <= 40  # another part of kept runs
         assert found.final == pytest.approx(16_000_000, rel=0.001)

@@ -25,7 +25,7 @@ _UNPACKED_BYTES: Final = 170
 
 
 class Rows(NamedTuple):
-    """Something of each layer: rows, or bytes of each row, or of all."""
+    """Something of each layer: rows, parts, or bytes of each row or of all."""
 
     unpacked: float
     recent: float
@@ -38,10 +38,12 @@ class Rows(NamedTuple):
     days: float
 
 
-DEFAULT_BYTES: Final = Rows(_UNPACKED_BYTES, recent=16.0, runs=14.0, kept=16.0, today=48.0, hours=30.0, days=48.0)
+DEFAULT_BYTES: Final = Rows(_UNPACKED_BYTES, recent=14.0, runs=14.0, kept=16.0, today=34.0, hours=30.0, days=40.0)
 """Bytes of a row, of checks with performance data, as long as they are not measured. What is measured of one layer
 stands for the others in proportion.
 """
+PART_BYTES: Final = 350
+"""Of each part, beside those of its rows: what its rows have in common."""
 OVERHEAD: Final = Rows(1.0, recent=1.1, runs=1.1, kept=1.1, today=1.1, hours=1.1, days=1.1)
 """What a database takes for a byte of a layer: pages that are not full, indexes."""
 
@@ -76,30 +78,55 @@ def expected_rows(rates: Rates, retention: Retention, age: int, notable: float) 
     return Rows(rate * _UNPACKED_HOURS, rate * _RECENT_HOURS, every_run, kept, today, hours, days)
 
 
-def forecast(
-    rates: Rates, retention: Retention, age: int, *, notable: float, row_bytes: Rows, used: int, now: Rows
-) -> SizeForecast:
-    """The size of a database that uses so many bytes `now`, free pages not counted, and has these rows.
+def expected_parts(retention: Retention, age: int) -> Rows:
+    """How many parts each layer has after so long."""
+    keep_runs, keep, keep_days = retention
+    thinned = max(min(age, keep) - keep_runs, 0) / DAY
+    hours, days = min(age, keep) / DAY, min(age, keep_days) / DAY
+    return Rows(0, min(age / HOUR, 1) * 10, min(age, keep_runs) / HOUR, thinned, min(age / HOUR, 12), hours, days)
+
+
+class Measured(NamedTuple):
+    """What a database has now."""
+
+    used: int
+    """Bytes, free pages not counted."""
+    rows: Rows
+    parts: Rows
+    bytes: Rows
+    """Of the blocks of each layer."""
+
+
+def forecast(rates: Rates, retention: Retention, age: int, notable: float, now: Measured) -> SizeForecast:
+    """The size of a database that has what was measured `now`, after so long.
 
     What is not history of runs stays as it is; free pages are as many as may be.
     """
-    rest = max(used - _bytes(now, row_bytes), 0)
+    row_bytes = bytes_of_row(now)
+    rest = max(now.used - _bytes(now.rows, now.parts, row_bytes), 0)
 
     def size_at(at: int) -> int:
-        needed = rest + _bytes(expected_rows(rates, retention, at, notable), row_bytes)
+        rows = expected_rows(rates, retention, at, notable)
+        needed = rest + _bytes(rows, expected_parts(retention, at), row_bytes)
         return round(needed * FREE_SHARE / (FREE_SHARE - 1))
 
     growth = size_at(age + DAY) - size_at(age)
     return SizeForecast(max(growth, 0), size_at(30 * DAY), size_at(max(retention.horizon, age)))
 
 
-def _bytes(rows: Rows, row_bytes: Rows) -> float:
-    return sum(count * size * more for count, size, more in zip(rows, row_bytes, OVERHEAD, strict=True))
+def _bytes(rows: Rows, parts: Rows, row_bytes: Rows) -> float:
+    return sum(
+        (count * size + some * PART_BYTES) * more
+        for count, some, size, more in zip(rows, parts, row_bytes, OVERHEAD, strict=True)
+    )
 
 
-def bytes_of_row(rows: Rows, sizes: Rows) -> Rows:
+def bytes_of_row(now: Measured) -> Rows:
     """Bytes of a row of each layer: measured, where there is enough of it."""
-    measured = [size / count if count >= LEAST_MEASURED else 0.0 for count, size in zip(rows, sizes, strict=True)]
+    measured = [
+        max(size - parts * PART_BYTES, size / 4) / rows if rows >= LEAST_MEASURED and size else 0.0
+        for rows, parts, size in zip(now.rows, now.parts, now.bytes, strict=True)
+    ]
     runs = _first_known(measured, (2, 1, 3))
     summaries = _first_known(measured, (5, 4, 6))
     related = (1.0, runs, runs, runs, summaries, summaries, summaries)

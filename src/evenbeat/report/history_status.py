@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from evenbeat.core.history_size import DEFAULT_NOTABLE, LEAST_MEASURED, Rates, Rows, bytes_of_row, forecast
+from evenbeat.core.history_size import DEFAULT_NOTABLE, LEAST_MEASURED, Measured, Rates, Rows, forecast
 from evenbeat.core.retention import Retention
 from evenbeat.model import SECOND
 from evenbeat.store.history_contract import Layer, LayerSize, Part, StoreSize
@@ -35,17 +35,13 @@ def history_status(
         else:
             new = LayerSize(new.parts + 1, new.rows + part.rows, new.size + part.size)
     layers += [new, merged, size.layers[Layer.DAYS]]
-    rows = Rows(size.unpacked, *(layer.rows for layer in layers))
-    row_bytes = bytes_of_row(rows._replace(unpacked=0), Rows(0, *(layer.size for layer in layers)))
-    future = forecast(
-        rates,
-        retention,
-        age,
-        notable=DEFAULT_NOTABLE if notable is None else notable,
-        row_bytes=row_bytes,
-        used=size.size - size.free,
-        now=rows,
+    now = Measured(
+        size.size - size.free,
+        Rows(size.unpacked, *(layer.rows for layer in layers)),
+        Rows(0, *(layer.parts for layer in layers)),
+        Rows(0, *(layer.size for layer in layers)),
     )
+    future = forecast(rates, retention, age, DEFAULT_NOTABLE if notable is None else notable, now)
     return HistoryStatus(
         size.size,
         size.free,
