@@ -34,7 +34,7 @@ class PerfSummary(NamedTuple):
 
     label: str
     unit: str
-    count: int
+    count: int  # type: ignore[assignment] # tuples have a method of this name
     min: float
     mean: float
     max: float

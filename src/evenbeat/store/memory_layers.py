@@ -43,7 +43,7 @@ class MemoryPart:
     def described(self, number: int) -> Part:
         """As the contract describes it."""
         rows = len(self.runs) + len(self.summaries)
-        claimed = [run.claimed for run in self.runs] or [self.since]
+        claimed = [run.claimed for run in self.runs] or [summary.since for summary in self.summaries] or [self.since]
         return Part(
             number, self.layer, self.since, rows, self.size(), min(claimed), max(claimed), is_merged=self.is_merged
         )
