@@ -87,7 +87,7 @@ mutants: $(READY) ## turn every condition of gate and lifecycle into its opposit
 	$(PY) -m evenbeat.sim.mutants
 
 faults: $(READY) ## kill nodes, workers, senders and children and let stores and receivers fail, many times over, and explore every world whole; minutes
-	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults tests/paths tests/sim
+	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults tests/paths tests/sim tests/node/history/test_month.py
 
 soak: $(READY) ## hours of a mixed load in minutes: do memory and descriptors stay where they were?
 	$(PY) tests/soak/soak.py

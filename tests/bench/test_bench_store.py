@@ -1,5 +1,6 @@
 import pytest
 
+from evenbeat.bench import history_size
 from evenbeat.bench import store as bench_store
 
 
@@ -12,3 +13,16 @@ def test_both_sides_do_the_same_rows_and_each_measure_has_its_pairs(monkeypatch:
     for measure in found.values():
         assert len(measure.pairs) == 2
         assert measure.ratio > 0
+
+
+def test_a_packed_run_takes_less_than_a_row_also_with_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_size, "_TASKS", 50)
+    monkeypatch.setattr(history_size, "_MINUTES", 30)
+    ((key, found),) = bench_store.observations(None)
+    assert key == "run_sizes"
+    assert isinstance(found.value, dict)
+    assert list(found.value) == ["without_output", "load_line"]
+    for size in found.value.values():
+        assert 0 < size["merged"] <= size["packed"] < size["row"] / 4
+        assert size["pack_us"] > 0 < size["merge_us"]
+    assert "bytes as a row" in found.text

@@ -13,7 +13,7 @@ _FOUND: Final = find_postgres_binaries()
 _VERSIONS: Final = sorted({min(_FOUND), max(_FOUND)}) if _FOUND else []
 _TABLES: Final = (
     "tasks", "progress", "claims", "outputs", "plain_runs", "notable_runs", "skips", "changes", "periods", "settings",
-    "writers", "leases", "shares", "orders", "problems", "past_definitions", "pauses",
+    "writers", "leases", "shares", "orders", "problems", "parts", "blocks", "past_definitions", "pauses",
     "messages", "chain_ends", "chain_uses",
 )  # fmt: skip
 _EMPTY: Final = "; ".join(

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,8 +15,10 @@ from message_receivers import HttpReceiver
 from playwright.sync_api import Browser, Page, expect
 from waiting import eventually
 
+from evenbeat.client.store_based import wall_clock
 from evenbeat.model import DAY, Cause, Instant, Job, Schedule, State, Task
 from evenbeat.store.contract import Batch
+from evenbeat.store.history_contract import Layer, RunSummary, Spread
 from evenbeat.store.problem_records import ProblemChange
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import a_submitted_result
@@ -498,6 +501,29 @@ def test_a_task_can_be_run_now(tab: BrowserTab) -> None:
     page.get_by_role("button", name="Run now").click()
     shows(page, ".plugin", "made to order")
     shows(page, ".table tbody", "forced")
+
+
+def test_the_days_of_a_task_are_seen_when_its_runs_are_gone(browser: Browser, tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, '[checks.old]\nevery = "1h"\ncommand = ["true"]\nenabled = false\n') as node:
+        node.stop()
+        today = wall_clock() // DAY * DAY
+        some = Spread(2_000_000, 3_000_000, 4_000_000)
+        with closing(SqliteStore(node.database)) as store:
+            (entry,) = store.entries()
+            part = store.begin_part(Layer.DAYS, today - 20 * DAY, is_merged=True)
+            good = RunSummary(entry.number, today - 20 * DAY, 24, {"succeeded": 24}, {0: 24}, some, some)
+            bad = good._replace(since=today - 19 * DAY, outcomes={"failed": 12, "succeeded": 12}, states={0: 12, 2: 12})
+            store.add_summaries(part, [good, bad])
+            store.complete([part], [])
+        node.start()
+        tab = BrowserTab(browser, node.url, node.token)
+        tab.go("/tasks/old")
+        strip = tab.page.locator(".day-strip")
+        expect(strip).to_have_attribute("aria-label", "last 30 days: 2 with runs, 1 not all good")
+        expect(strip.locator("path.look-critical title")).to_have_text(re.compile("12 failed, 12 succeeded; took 2"))
+        tab.page.get_by_label("How many days").select_option("400")
+        expect(strip).to_have_attribute("aria-label", re.compile("last 400 days: 2 with runs"))
+        assert not tab.complaints
 
 
 def test_the_output_of_a_run_grows_while_the_run_writes_it(tab: BrowserTab, node: NodeProcess) -> None:

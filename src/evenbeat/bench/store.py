@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from evenbeat.bench.measure import Comparison, Contender, compare_in_pairs
+from evenbeat.bench.history_size import run_sizes
+from evenbeat.bench.measure import Comparison, Contender, Observation, compare_in_pairs
 from evenbeat.model import MINUTE, Instant, Job, Schedule, Task
 from evenbeat.store.contract import FOREVER, NEVER, Batch, Claim, Finish, ProgressRecord, WithdrawnTasks
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -42,6 +43,11 @@ def comparisons(pairs: int) -> Iterator[tuple[str, Comparison]]:
             ):
                 side = Contender("the store in SQLite", _record_with_store(store, batches, most), 2 * _RUNS)
                 yield key, compare_in_pairs(title, side, baseline, pairs, clock=time.perf_counter)
+
+
+def observations(_: str | None) -> Iterator[tuple[str, Observation]]:
+    """What a run takes in the database."""
+    yield "run_sizes", run_sizes()
 
 
 def _fill(path: Path) -> None:

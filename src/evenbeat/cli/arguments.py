@@ -385,6 +385,7 @@ def _add_questions(commands: "_Commands", new: CommandFactory) -> None:
     only = command.add_mutually_exclusive_group()
     only.add_argument("--failed", action="store_true", help="only runs that did not succeed")
     only.add_argument("--skips", action="store_true", help="only skips")
+    only.add_argument("--by", choices=("hour", "day"), help="summaries of the runs of each hour or day")
     command = _with_node(new(commands, "logs", "the output of a run, also while it is under way", "logs"))
     command.add_argument("name", metavar="NAME")
     command.add_argument("-f", "--follow", action="store_true", help="print what the run writes, until it has ended")

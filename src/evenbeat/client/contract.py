@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from evenbeat.wire.requests import Request, RunArguments
     from evenbeat.wire.status import Status
+    from evenbeat.wire.summaries import Summaries, SummaryLength
 
 
 class Client(Protocol):
@@ -57,6 +58,14 @@ class Client(Protocol):
         """Runs and skips, newest first, of one task (also a removed one) or of all; NotFound if there was no such task.
 
         With one of the three flags, only failed runs, only skips, or only runs.
+        """
+
+    def summaries(
+        self, name_or_id: str, by: "SummaryLength", since: Instant | None = None, until: Instant | None = None
+    ) -> "Summaries":
+        """Of the runs of a task (also a removed one) by hour or day, oldest first; NotFound if there was none.
+
+        Those that begin from `since` to before `until`, by default all that are kept.
         """
 
     def read_output(

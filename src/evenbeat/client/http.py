@@ -91,6 +91,7 @@ from evenbeat.wire.replies import (
 )
 from evenbeat.wire.requests import RunArguments
 from evenbeat.wire.status import Status
+from evenbeat.wire.summaries import Summaries, SummaryLength
 
 _PAGE_SIZE: Final = 500
 """Tasks, or records, that one request returns."""
@@ -166,6 +167,12 @@ class HttpClient:
                 break
             edge, overlap = self._convert(to_instant, page.next), 1 if new else 0
         return found[:most]
+
+    def summaries(
+        self, name_or_id: str, by: SummaryLength, since: Instant | None = None, until: Instant | None = None
+    ) -> Summaries:
+        times = [(key, iso_time(t) or "") for key, t in (("since", since), ("until", until)) if t is not None]
+        return self._get(f"{_task_path(name_or_id)}/summaries", Summaries, [("by", by), *times])
 
     def _records(self, page: History) -> list[HistoryRecord]:
         found: list[HistoryRecord] = [self._convert(to_run_record, run) for run in page.runs]

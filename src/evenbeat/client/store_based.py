@@ -74,6 +74,7 @@ from evenbeat.wire.requests import (
     TestContact,
 )
 from evenbeat.wire.status import Status
+from evenbeat.wire.summaries import Summaries, SummaryLength
 
 if TYPE_CHECKING:
     from evenbeat.admin.tokens import NewApiToken
@@ -155,6 +156,14 @@ class LocalClient(ABC):
     ) -> list[HistoryRecord]:
         number = None if name_or_id is None else find_task_or_removed(self._store, name_or_id).number
         return history_records(self._store, RecordQuery(number, most=most, failed=failed, skips=skips, runs=runs))
+
+    def summaries(
+        self, name_or_id: str, by: SummaryLength, since: Instant | None = None, until: Instant | None = None
+    ) -> Summaries:
+        from evenbeat.report.summaries import read_summaries  # noqa: PLC0415 - heavy
+
+        entry = find_task_or_removed(self._store, name_or_id)
+        return read_summaries(self._store, entry, by, since, until, self.now())
 
     def read_output(
         self,

@@ -1,5 +1,6 @@
 """Answers for rows of any schedule: which nominal time comes next, and is the period open?"""
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -7,7 +8,8 @@ from numpy.typing import NDArray
 
 from evenbeat.core.columns import Column, Ints
 from evenbeat.core.timetable import DueColumns
-from evenbeat.model import SECOND, Instant
+from evenbeat.model import HOUR, SECOND, Instant
+from evenbeat.when.expected_load import expected_per_hour
 from evenbeat.when.icinga import icinga_after
 from evenbeat.when.inside import CalendarWithinPeriod, nominal_after_within_period, nominal_after_within_period_each
 from evenbeat.when.interval import nominal_after
@@ -92,6 +94,23 @@ class ScheduleTimes:
         """A period was edited: its rows go by the new one, and must be rescheduled."""
         self._periods[number] = period
         self._inside = {key: inside for key, inside in self._inside.items() if key[-1] != number}
+
+    def runs_per_hour(self, rows: Ints) -> Callable[[], NDArray[np.float64]]:
+        """How many nominal times each row has in an hour, in the mean over years; periods and chains do not count.
+
+        What takes its time is in what is returned, which any thread may call.
+        """
+        every, calendar, calendars = self._columns.every[rows], self._columns.calendar[rows], list(self._calendars)
+
+        def compute() -> NDArray[np.float64]:
+            found: NDArray[np.float64] = HOUR / every
+            numbers, places = np.unique(calendar, return_inverse=True)
+            rates = np.array([0.0 if n < 0 else expected_per_hour(calendars[n]) for n in numbers.tolist()])
+            some = calendar >= 0
+            found[some] = rates[places][some]
+            return found
+
+        return compute
 
     def next_after(self, rows: Ints, t: Instant) -> Ints:
         """The first nominal time of each row strictly after `t`; FOREVER where there is none."""

@@ -40,7 +40,7 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     max_concurrent: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """Slots: runs at the same time."""
     keep: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
-    """How long runs are kept."""
+    """How long changes of state, failures, forced runs and summaries of hours are kept."""
     durability: Durability | None = None
     start_window: Annotated[int, Meta(ge=SECOND, le=DAY)] | None = None
     """The time over which first runs of new checks and catch-up runs are spread."""
@@ -58,10 +58,13 @@ class NodeSettings(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A URL, or a reference to one, that is called as long as the node works: a dead man's switch."""
     stop_grace: Annotated[int, Meta(ge=0, le=DAY)] | None = None
     """How long runs have to end when the node is stopped in order."""
+    keep_runs: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
+    """How long every run is kept."""
 
 
 NODE_DURATIONS: Final = {
     "keep": (1, MAX_EVERY, "up to 3653d"),
+    "keep_runs": (1, MAX_EVERY, "up to 3653d"),
     "start_window": (SECOND, DAY, "1s to 1d"),
     "stop_grace": (0, DAY, "0s to 1d"),
 }

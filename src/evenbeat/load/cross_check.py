@@ -14,6 +14,7 @@ from evenbeat.core.dependencies import definition_errors, dependency_errors
 from evenbeat.core.references import ReferencePath, SharedNames, missing_contacts, missing_periods, missing_references
 from evenbeat.core.task_graph import NoOtherTasks, OtherTasks
 from evenbeat.load.config import (
+    DEFAULT_KEEP,
     NODE_DURATIONS,
     NOTHING_TO_RUN,
     Config,
@@ -94,6 +95,7 @@ def validate_configs(
         )
         found += _invalid_contacts(owner, config, names)
         found += _invalid_downtimes(owner, config, names)
+    found += _invalid_retention(configs, known)
     found += _wrong_dependencies(configs, known.tasks)
     return found or list(_invalid_periods(configs, periods))
 
@@ -134,6 +136,22 @@ def _invalid_contacts(owner: str, config: Config, known: SharedNames) -> Iterato
             yield ValidationFinding(owner, ("node", *path), message)
         for key, message in node_url_errors(config.node):
             yield ValidationFinding(owner, ("node", key), message)
+
+
+def _invalid_retention(configs: Mapping[str, Config], known: ExistingDefinitions) -> Iterator[ValidationFinding]:
+    """Every run is kept for longer than what is kept for longer: another owner may say one of the two."""
+    declared = {owner: config.node for owner, config in configs.items() if config.node is not None}
+    everything = [*known.node.values(), *declared.values()]
+    keep = next((node.keep for node in everything if node.keep is not None), DEFAULT_KEEP)
+    keep_runs = next((node.keep_runs for node in everything if node.keep_runs is not None), None)
+    if keep_runs is None or keep_runs <= keep:
+        return
+    what = f"`keep_runs` ({format_duration(keep_runs)}) is longer than `keep` ({format_duration(keep)})"
+    for owner, node in declared.items():
+        key = "keep_runs" if node.keep_runs is not None else "keep"
+        if node.keep_runs is not None or node.keep is not None:
+            yield ValidationFinding(owner, ("node", key), f"{what}, accepted: at most as long; give `keep` more, too")
+            return
 
 
 def _invalid_downtimes(owner: str, config: Config, known: SharedNames) -> Iterator[ValidationFinding]:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT, EffectiveLimit, limit_capacities, slot_capacity
 from evenbeat.admin.command_permission import permission_of
+from evenbeat.admin.history_settings import stored_retention
 from evenbeat.admin.stored_downtimes import downtimes_in_force
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
 from evenbeat.admin.task_cursors import cursor_in_use
@@ -15,6 +16,7 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.gate import Reason
 from evenbeat.core.missed_times import resume
 from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
+from evenbeat.core.retention import DEFAULT_KEEP_RUNS, Retention
 from evenbeat.core.stopped_runs import withdraw_planned
 from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.load.config import DEFAULT_KEEP
@@ -67,8 +69,8 @@ class LiveTasks:
         self.slots = EffectiveLimit(options.max_concurrent or DEFAULT_MAX_CONCURRENT, "")
         self.limits: dict[str, EffectiveLimit] = {}
         """How many runs at the same time, in all and by limit, and where that is set; in a cluster, for all nodes."""
-        self.keep = DEFAULT_KEEP
-        """Microseconds for which history is kept."""
+        self.retention = Retention(DEFAULT_KEEP_RUNS, DEFAULT_KEEP)
+        """For how long history is kept."""
         self.page = ""
         """The URL of the page as people reach it, as files say; empty if none does."""
         self.notify: tuple[NotifyContact, ...] = ()
@@ -154,7 +156,7 @@ class LiveTasks:
         self.slots = slot_capacity(self._store, self._options.max_concurrent)
         self.limits = limit_capacities(self._store)
         self._set_limits(self.slots.most, {name: limit.most for name, limit in self.limits.items()})
-        self.keep = said.keep or DEFAULT_KEEP
+        self.retention = stored_retention(self._store)
         self.page, self.notify, self.ping = said.page or "", said.notify or (), said.ping or ""
         self.stop_grace = self._options.stop_grace(said.stop_grace)
         pass_env = said.pass_env or ()

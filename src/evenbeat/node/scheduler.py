@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Protocol
 
 from evenbeat.admin.capacity import DEFAULT_MAX_CONCURRENT
+from evenbeat.admin.history_settings import settle_default
 from evenbeat.admin.submitters import Submitters
 from evenbeat.admin.task_admin import LiveChange, TaskAdmin
 from evenbeat.clock.node_clock import Clock
@@ -21,6 +22,9 @@ from evenbeat.node.alerts.surroundings import AlertSurroundings
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.finished_one_offs import FinishedOneOffs
+from evenbeat.node.history.compactor import Compactor
+from evenbeat.node.history.history_keeper import HistoryKeeper, tasks_of
+from evenbeat.node.history.size_watch import SizeWatch
 from evenbeat.node.live_tasks import LiveTasks
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import GENERATION_KEY, explain_damaged_store
@@ -32,12 +36,13 @@ from evenbeat.node.process.memory import give_back_memory
 from evenbeat.node.process.systemd import notify_systemd, watchdog_interval
 from evenbeat.queue.contract import Queue
 from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.history_contract import LayeredHistory
 from evenbeat.wire.cluster_view import ClusterView
 from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
 from evenbeat.wire.replies import ChangeResult
-from evenbeat.wire.status import Status
+from evenbeat.wire.status import HistoryStatus, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,6 +182,9 @@ class Scheduler:
         """As it was when it was last looked at."""
         self.page = ""
         """Where its page is, if it has one."""
+        self._size_watch: SizeWatch | None = None
+        self._history: HistoryKeeper | None = None
+        """What compacts the history, if the store has layers."""
         self.token_file: Path | None = None
         """Where the API token is kept that it has made; None if it has made none."""
 
@@ -228,6 +236,12 @@ class Scheduler:
         """The other nodes of its cluster; None for a single node."""
         return self.membership.others
 
+    @property
+    def history_status(self) -> HistoryStatus | None:
+        """The size of the database, as it was measured last; None if another node of its cluster measures it."""
+        watch = self._size_watch
+        return None if watch is None or 0 not in self.membership.held_partitions() else watch.status
+
     def status(self) -> Status:
         """The status of this node, or of its whole cluster."""
         return self.membership.status()
@@ -241,6 +255,7 @@ class Scheduler:
             await self.membership.start()
             self.start_job(self._look_after_clock_and_queue())
             self.start_job(self._look_after_history())
+            self._compact_history()
             self.start_job(self._look_after_pauses())
             self.start_job(self.alerts.run())
             self.start_job(self._look_for_timed_problems())
@@ -261,6 +276,8 @@ class Scheduler:
                 job.cancel()
             self.turns.stop()
             await self.alerts.stop()
+            if self._history is not None:
+                await self._history.stop()
             await self.queue.stop(0)
             self.outbox.close()
             if self.is_up:
@@ -272,6 +289,7 @@ class Scheduler:
         self.outbox = Outbox(self.store, loop, self.membership.handle_failure)
         with explain_damaged_store(self.database):
             generation = int(self.store.setting(GENERATION_KEY) or 0)
+            settle_default(self.store)
         self.tasks = TaskTable(self.options.max_concurrent or DEFAULT_MAX_CONCURRENT, generation)
         self.turns = TurnLoop(self.tasks, self.outbox, self.clock)
         self.turns.on_failure = self.membership.handle_failure
@@ -379,6 +397,16 @@ class Scheduler:
                     _log.error("tasks were not resumed: %s", e, extra={"action": "store_failing"})
                 logged = str(e)
 
+    def _compact_history(self) -> None:
+        """Start to compact the history beside the turns; other stores have what `prune` does."""
+        if isinstance(self.store, LayeredHistory):
+            compactor = Compactor(self.store, self.clock.now, lambda: self.live.retention, lambda: tasks_of(self.store))
+            held = self.membership.held_partitions
+            watch = SizeWatch(self.store, compactor, self.tasks, lambda: self.live.retention, held, self.database)
+            self._size_watch = watch
+            self._history = HistoryKeeper(compactor, lambda: 0 in held(), lambda: watch.begin(self.clock.now()))
+            self.start_job(self._history.run())
+
     async def _look_after_history(self) -> None:
         """Once a minute: store the clock, give back memory, and delete old history and finished one-offs."""
         one_offs = FinishedOneOffs(self.tasks, self.admin)
@@ -388,8 +416,8 @@ class Scheduler:
             gc.collect()
             await asyncio.to_thread(give_back_memory)
             try:
-                while await asyncio.to_thread(self.store.prune, self.clock.now(), self.live.keep):
+                while await asyncio.to_thread(self.store.prune, self.clock.now(), self.live.retention.keep):
                     await asyncio.sleep(0.05)
-                await asyncio.to_thread(one_offs.find(self.clock.now(), self.live.keep))
+                await asyncio.to_thread(one_offs.find(self.clock.now(), self.live.retention.keep))
             except StoreError as e:
                 _log.error("old history was not deleted: %s", e, extra={"action": "store_failing"})

@@ -109,5 +109,6 @@ def merge_statuses(statuses: Sequence[Status]) -> Status | None:
         messages_waiting_since=min(
             (s.messages_waiting_since for s in statuses if s.messages_waiting_since is not None), default=None
         ),
+        history=next((status.history for status in statuses if status.history is not None), None),
         failing_contacts=sorted({contact for status in statuses for contact in status.failing_contacts}),
     )

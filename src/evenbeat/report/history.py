@@ -2,8 +2,9 @@
 
 from typing import Final, NamedTuple
 
-from evenbeat.model import Entry, Instant, Invalid, Outcome
+from evenbeat.model import Entry, Instant, Outcome
 from evenbeat.store.contract import RunRecord, SkipRecord, Store
+from evenbeat.wire.replies import NotFound
 
 HistoryRecord = RunRecord | SkipRecord
 _MIN_READ: Final = 100
@@ -39,10 +40,10 @@ def history_records(store: Store, question: RecordQuery) -> list[HistoryRecord]:
 
 
 def find_task_or_removed(store: Store, name_or_id: str) -> Entry:
-    """A task, or a removed task whose history is kept; Invalid if there is neither."""
+    """A task, or a removed task whose history is kept; NotFound if there is neither."""
     entry = store.find(name_or_id) or store.find_removed(name_or_id)
     if entry is None:
-        raise Invalid(f"there is no task {name_or_id!r}")
+        raise NotFound(f"there is no task {name_or_id!r}")
     return entry
 
 

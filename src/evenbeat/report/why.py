@@ -7,14 +7,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import blocked_advice, permission_of
-from evenbeat.admin.cross_check import node_settings_by_owner
+from evenbeat.admin.history_settings import stored_retention
 from evenbeat.admin.worker_killers import deaths_key, stored_deaths
 from evenbeat.core.chains import ChainStatus
 from evenbeat.core.gate import Reason
 from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.core.run_plan import timebox_of
 from evenbeat.core.timebox import NO_TIMEBOX
-from evenbeat.load.config import DEFAULT_KEEP
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Cause, Instant, RunKind, State, Task, TaskPause, WhenUnreachable
 from evenbeat.report.chains import ChainReader, listed_names, parent_sentences
 from evenbeat.report.downtime_words import in_downtime_words
@@ -22,6 +21,7 @@ from evenbeat.report.downtimes import downtimes_during
 from evenbeat.report.parents import conditions_named
 from evenbeat.report.problems import problem_sentence
 from evenbeat.report.retries import attempt_words, waiting_retry
+from evenbeat.report.summaries import summary_around
 from evenbeat.report.task_status import ConditionReader, unreadable, with_next_run
 from evenbeat.report.why_facts import Answer, ExplainedTask, TaskFacts, ahead_words, typed_time_span
 from evenbeat.report.why_notified import notified_now, notified_then
@@ -90,6 +90,9 @@ def explain(
     permission = permission_of(store)
     reader = ConditionReader(store, now)
     parents, chain = reader.parents, ChainReader(store).statuses([entry]).get(number)
+    summary, is_of_day, retention = None, False, stored_retention(store)
+    if span is not None and span[0] < now - retention.keep_runs:
+        summary, is_of_day = summary_around(store, number, *span)
     facts = TaskFacts(
         condition=with_next_run(
             stored,
@@ -105,7 +108,10 @@ def explain(
         skips=skips,
         periods=periods,
         now=now,
-        keep=DEFAULT_KEEP if span is None else _history_kept(store),
+        keep=retention.keep,
+        keep_runs=retention.keep_runs,
+        summary=summary,
+        is_of_day=is_of_day,
         is_live=is_live,
         moment=live,
         is_shared=isinstance(store, ClusterStore),
@@ -164,12 +170,6 @@ def _problems_of(store: Store, checks: Sequence[str]) -> list[ProblemRecord]:
         return []
     names = tuple(condition.entry.id for condition in conditions_named(store, checks))
     return store.problems(ProblemFilter(Filter(names=names), cause=Cause.STATE, is_open=None, most=_MAX_RECORDS))
-
-
-def _history_kept(store: Store) -> int:
-    """Microseconds: of two owners that say so the later name counts."""
-    said = [settings.keep for settings in node_settings_by_owner(store).values() if settings.keep is not None]
-    return said[-1] if said else DEFAULT_KEEP
 
 
 def _runs_around(store: Store, number: int, start: Instant, end: Instant) -> list[RunRecord]:

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Downtime, Entry, Instant, Period, RunKind, Task
+from evenbeat.model import DAY, FOREVER, HOUR, MINUTE, SECOND, Downtime, Entry, Instant, Period, RunKind, Task
 from evenbeat.report.words import nominals_of, run_words, skip_words, zone_of
 from evenbeat.store.contract import Condition, RunRecord, SkipRecord
+from evenbeat.store.history_contract import RunSummary
 from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.when.duration import spoken_duration
 from evenbeat.when.inside import within_period
@@ -76,6 +77,12 @@ class TaskFacts(Struct, frozen=True):
     """Why it is unreachable now: sentences about the checks that it depends on."""
     problems_of_parents: Sequence[ProblemRecord] = ()
     """Of a time in the past: the problems that checks which it depends on have had."""
+    keep_runs: int = FOREVER
+    """Microseconds for which every run is kept."""
+    summary: RunSummary | None = None
+    """Of a time whose runs are not kept any more: of its hour, or of its day."""
+    is_of_day: bool = False
+    """Whether that is the summary of a day."""
     parents: Sequence[str] = ()
     """What the tasks do now that it waits for, if it runs after others: a sentence for each."""
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from evenbeat.core.gate import Reason
-from evenbeat.model import DAY, MINUTE, Instant, RunKind
+from evenbeat.model import DAY, HOUR, MINUTE, Instant, RunKind, State
 from evenbeat.report.downtime_words import in_downtime_words
 from evenbeat.report.problems import past_problem_sentence
 from evenbeat.report.retries import attempt_of_run
@@ -43,6 +43,7 @@ def why_then(facts: TaskFacts, start: Instant, end: Instant) -> Answer:
         or _ran(subject, start, end, reasons)
         or _skipped(subject, start, end, reasons)
         or _before_creation(subject, end, reasons)
+        or _summarized(subject, start, reasons)
         or _no_result(subject, start, end, reasons)
         or _without_record(subject, start, end, reasons)
         or _not_due(subject, start, end, reasons)
@@ -146,6 +147,27 @@ def _before_creation(subject: ExplainedTask, end: Instant, reasons: list[str]) -
     return "did not run then: it did not exist yet"
 
 
+def _summarized(subject: ExplainedTask, start: Instant, reasons: list[str]) -> str:
+    """For a time whose runs are not kept any more: what the summary of its hour, or of its day, says."""
+    facts, summary = subject.facts, subject.facts.summary
+    if summary is None or start >= facts.now - facts.keep_runs:
+        return ""
+    length = DAY if facts.is_of_day else HOUR
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in summary.outcomes.items())
+    reasons.append(f"of the runs that ended then: {outcomes}")
+    if summary.states:
+        states = ", ".join(f"{count:,} {State(state).name}" for state, count in summary.states.items())
+        reasons.append(f"its results: {states}")
+    if summary.duration.max:
+        half, longest = duration_words(summary.duration.p50), duration_words(summary.duration.max)
+        reasons.append(f"they took {longest} at most, half of them no more than {half}")
+    every = f"every run is kept for {format_duration(facts.keep_runs)}"
+    reasons.append(f"{every}; this is the summary of the {'day' if facts.is_of_day else 'hour'}")
+    begin, end = Instant(summary.since), Instant(summary.since + length)
+    times = "once" if summary.runs == 1 else f"{summary.runs:,} times"
+    return f"ran {times} between {subject.at(begin)} and {subject.at(end)}"
+
+
 def _no_result(subject: ExplainedTask, start: Instant, end: Instant, reasons: list[str]) -> str:
     """For a passive check, whose results are submitted: was one expected then?"""
     facts = subject.facts
@@ -183,7 +205,10 @@ def _without_record(subject: ExplainedTask, start: Instant, end: Instant, reason
         reasons.append(f"its definition was changed on {subject.at(entry.changed)}, so it may have been due otherwise")
     if due < entry.created:
         reasons.append(f"it was created on {subject.at(entry.created)}")
-    reasons.append("of plain successes only the latest are kept")
+    if start < facts.now - facts.keep_runs:
+        reasons.append(f"every run is kept for {format_duration(facts.keep_runs)}")
+    else:
+        reasons.append("of plain successes only the latest are kept")
     return f"would be due then, on {subject.at(due)}, but there is no record of it"
 
 

@@ -26,12 +26,10 @@ from evenbeat.model import (
 )
 from evenbeat.model import FOREVER as FOREVER  # noqa: PLC0414 - part of the contract
 from evenbeat.model import NEVER as NEVER  # noqa: PLC0414
+from evenbeat.past_runs import PLAIN_OUTPUT_LENGTH as PLAIN_OUTPUT_LENGTH  # noqa: PLC0414
 from evenbeat.store.alert_contract import AlertStore
 from evenbeat.store.chain_records import ChainEnd, ChainParent, ChainUse
 from evenbeat.store.problem_records import OpenProblem, ProblemChange, ProblemHold, ProblemNote, ProblemRecord
-
-PLAIN_OUTPUT_LENGTH: Final = 200
-"""Characters of output that history keeps of a plain success. Other runs, and the latest one, keep all their output."""
 
 FILTER_STATES: Final = (
     *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),

@@ -1,7 +1,5 @@
 """The store in memory: for tests, for trying things out, and as the simplest implementation of the contract."""
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import count, islice
@@ -10,7 +8,7 @@ from typing import Final
 
 from msgspec import structs
 
-from evenbeat.model import SECOND, Acknowledgement, Cause, Entry, Instant, Period, RunKind, Task
+from evenbeat.model import Acknowledgement, Cause, Entry, Instant, Period, RunKind, Task
 from evenbeat.store.alert_records import (
     ALL_DECISIONS,
     ALL_MESSAGES,
@@ -44,15 +42,15 @@ from evenbeat.store.contract import (
     NumberedChange,
     PastDefinition,
     ProblemFilter,
-    RunRecord,
     SkipRecord,
     StoreError,
     TaskProgress,
     WithdrawnTasks,
 )
 from evenbeat.store.memory_alerts import MemoryAlerts
+from evenbeat.store.memory_layers import LayeredMemory
 from evenbeat.store.memory_problems import MemoryProblems
-from evenbeat.store.memory_tasks import BatchDraft, HistoryRun, HistorySkip, TaskRecord, with_past
+from evenbeat.store.memory_tasks import BatchDraft, HistorySkip, TaskRecord, with_past
 from evenbeat.store.problem_records import OpenProblem, ProblemNote, ProblemRecord
 
 PLAIN_RUNS: Final = 100_000
@@ -63,24 +61,19 @@ def _new_id() -> str:
     return new_ids(1)[0]
 
 
-class MemoryStore:
+class MemoryStore(LayeredMemory):
     """Keeps everything in dicts and lists, under one lock."""
 
     def __init__(self, plain_runs: int = PLAIN_RUNS, new_id: Callable[[], str] = _new_id) -> None:
+        super().__init__()
         self._plain_runs = plain_runs
         self._new_id = new_id
-        self._lock = threading.RLock()
         self._numbers = 0
-        self._rows: dict[int, TaskRecord] = {}
-        """Removed tasks are among them: their runs may still end."""
         self._names: dict[str, int] = {}
         self._periods: dict[str, tuple[str, Period]] = {}
         self._settings: dict[str, str] = {}
         self._returned: dict[tuple[int, int], tuple[int, str]] = {}
         """By task and time of the claim: the end of the run, and what it returned."""
-        self._runs: list[HistoryRun] = []
-        self._outputs: dict[tuple[int, int], bytes] = {}
-        """Whole outputs by task and time of the claim."""
         self._skips: dict[int, HistorySkip] = {}
         """Numbered in the order in which they were first recorded: 1, 2, 3 ..."""
         self._newest_skip: dict[int, int] = {}
@@ -288,7 +281,7 @@ class MemoryStore:
                     draft.apply(batch)
                     draft.apply_chains(batch)
                 self._rows |= draft.rows
-                self._runs += draft.runs
+                self._add_history(draft.runs)
                 self._skips |= draft.skips
                 self._newest_skip |= draft.newest_skip
                 self._last_skip = draft.last_skip
@@ -322,26 +315,6 @@ class MemoryStore:
         with self._lock:
             found = {number: self._rows[number].used for number in numbers if number in self._rows}
             return {number: used for number, used in found.items() if used}
-
-    def runs(
-        self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
-    ) -> list[RunRecord]:
-        with self._lock:
-            ended = [run for run in self._runs if task in (None, run.task) and (run.notable or not notable)]
-            running = [] if notable else [row for n, row in self._rows.items() if row.claim and task in (None, n)]
-            records = [self._rows[run.task].run_record(run) for run in ended]
-            records += [row.running_record() for row in running]
-        until = FOREVER if before is None else before
-        found = [record for record in reversed(records) if record.claimed < until]
-        return sorted(found, key=lambda r: (r.claimed, r.ended or FOREVER), reverse=True)[:most]
-
-    def whole_output(self, task: int, claimed: int) -> bytes | None:
-        with self._lock:
-            return self._outputs.get((task, claimed))
-
-    def starts(self, since: Instant, until: Instant) -> dict[int, int]:
-        claimed = [run.claimed for run in self.runs(before=until, most=FOREVER) if run.claimed >= since]
-        return dict(Counter(at // SECOND for at in claimed))
 
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         until = FOREVER if before is None else before
@@ -455,6 +428,7 @@ class MemoryStore:
             changes = [c for i, c in enumerate(self._changes) if c.at >= (cutoff if i < latest else until)]
             self._changes_forgotten += len(self._changes) - len(changes)
             with_run = {(run.task, run.claim.at) for run in runs}
+            with_run |= {(run.task, run.claimed) for run in self._packed() if run.task in rows}
             outputs = {run: data for run, data in self._outputs.items() if run in with_run}
             before = sum(map(len, (self._runs, self._skips, self._changes, self._rows, self._outputs)))
             self._runs, self._skips, self._changes, self._rows, self._outputs = runs, skips, changes, rows, outputs

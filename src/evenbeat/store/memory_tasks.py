@@ -38,6 +38,8 @@ class HistoryRun(Struct):
     attempt: int
     output: str
     notable: bool
+    number: int = 0
+    """In the order in which runs ended: 1, 2, 3 ..."""
 
 
 class HistorySkip(Struct):

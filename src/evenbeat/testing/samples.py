@@ -146,3 +146,11 @@ def a_message(
 ) -> MessageRecord:
     """A new message with one item."""
     return MessageRecord(id_, channel, channel.partition("/")[0], Instant(created), 1, document)
+
+
+def a_load_line(*averages: float) -> str:
+    """What a plugin that watches the load prints, with performance data."""
+    text = ", ".join(f"{average:.2f}" for average in averages)
+    names = zip((1, 5, 15), averages, ("5.000;10.000", "4.000;6.000", "3.000;4.000"), strict=True)
+    perf = " ".join(f"load{name}={average:.2f}0;{limits};0;" for name, average, limits in names)
+    return f"OK - load average: {text}|{perf}"

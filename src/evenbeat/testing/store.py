@@ -16,6 +16,7 @@ from evenbeat.store.contract import Store
 from evenbeat.testing.store_alerts import AlertsContract, HoldsContract
 from evenbeat.testing.store_chains import ChainsContract
 from evenbeat.testing.store_history import HistoryContract
+from evenbeat.testing.store_layers import LayersContract
 from evenbeat.testing.store_maintenance import MaintenanceContract
 from evenbeat.testing.store_messages import MessagesContract
 from evenbeat.testing.store_outputs import OutputsContract
@@ -39,6 +40,7 @@ class StoreContract(
     AlertsContract,
     MessagesContract,
     MaintenanceContract,
+    LayersContract,
 ):
     """What every store must do."""
 

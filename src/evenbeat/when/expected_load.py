@@ -42,6 +42,15 @@ def cron_slots(cron: Cron) -> dict[int, float]:
     return slots
 
 
+def expected_per_hour(times: ForwardSchedule) -> float:
+    """How often a schedule starts in an hour, in the mean over years; one-shots and events of the node do not count."""
+    if isinstance(times, Interval):
+        return HOUR / times.every
+    if isinstance(times, Cron):
+        return sum(cron_slots(times).values())
+    return sum(calendar_slots(times).values()) if isinstance(times, Calendar) else 0.0
+
+
 def fold_onto_wheel(wheel: LoadWheel, times: ForwardSchedule, weight: float) -> None:
     """Put a schedule that has its times onto the wheel; one-shots and events of the node weigh nothing."""
     if isinstance(times, Interval):

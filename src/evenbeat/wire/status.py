@@ -41,6 +41,36 @@ class LimitStatus(Struct):
     source: str
 
 
+class LayerStatus(Struct, frozen=True):
+    """A layer of the history."""
+
+    rows: int
+    bytes: int
+    bytes_per_row: float
+
+
+class HistoryStatus(Struct, frozen=True):
+    """The size of the database, in bytes, and what becomes of it."""
+
+    size: int
+    """All of it, free pages included."""
+    free: int
+    """Free pages within it."""
+    growth_per_day: int
+    in_30_days: int
+    """When this timetable has run for 30 days with this retention."""
+    forecast: int
+    """When every layer is as old as retention lets it become; the last are the summaries of days, after 400 days."""
+    disk_free: int | None
+    """Of the disk of the database; None if that is not of this machine."""
+    keep_runs: float
+    """Seconds for which every run is kept."""
+    keep: float
+    """Seconds for which failures, changes of state, forced runs and summaries of hours are kept."""
+    layers: dict[str, LayerStatus]
+    """recent and runs: every run; kept: of older ones, some; hours and days: summaries."""
+
+
 class Status(Struct):
     """A node at a glance."""
 
@@ -89,3 +119,5 @@ class Status(Struct):
     """Since when the oldest of them has; None if there is none."""
     failing_contacts: list[str] = []
     """Contacts with a place whose latest delivery failed."""
+    history: HistoryStatus | None = None
+    """The size of the database; None until it is measured, and of a store that keeps no layers."""

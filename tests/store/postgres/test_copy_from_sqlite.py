@@ -12,11 +12,13 @@ import pytest
 
 from evenbeat.model import Instant, Period
 from evenbeat.store.contract import Batch, Returned
+from evenbeat.store.history_contract import Layer
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.sqlite.ownership import DatabaseOwnership
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_problem_change, a_submitted_result, a_task
+from evenbeat.testing.store_layers import a_run, a_summary, pack_all
 from evenbeat.testing.store_maintenance import all_of_store, fill_store
 
 Evenbeat = Callable[..., Any]
@@ -57,7 +59,7 @@ def test_a_copy_tells_the_same(empty: str, file: Path, evenbeat: Evenbeat) -> No
         "tasks": 5, "progress": 5, "claims": 1, "plain_runs": 3, "notable_runs": 2, "skips": 2, "changes": 0,
         "periods": 2, "settings": 1, "past_definitions": 0, "pauses": 0, "problems": 3, "problem_notes": 4,
         "chain_ends": 2, "chain_uses": 1, "alerts": 4, "alert_decisions": 4, "messages": 2, "message_documents": 2,
-        "returned": 1, "outputs": 1,
+        "returned": 1, "outputs": 1, "parts": 0, "blocks": 0,
     }  # fmt: skip
     old, new = SqliteStore(file, read_only=True), PostgresStore(empty)
     assert all_of_store(new) == all_of_store(old)
@@ -76,6 +78,28 @@ def test_a_copy_tells_the_same(empty: str, file: Path, evenbeat: Evenbeat) -> No
     new.record(Batch(problems=[a_problem_change(entry.number)])).result()
     assert new.problems()[0].id == problems + 1, "nor is the id of a problem"
     assert new.stamp() > 0
+    for store in (old, new):
+        store.close()
+
+
+def test_packed_runs_and_summaries_are_copied_as_they_are(empty: str, file: Path, evenbeat: Evenbeat) -> None:
+    old = SqliteStore(file)
+    pack_all(old, 3)
+    hours = old.begin_part(Layer.HOURS, T0)
+    old.add_summaries(hours, [a_summary(1)])
+    old.complete([hours], [])
+    old.complete([old.begin_part(Layer.KEPT, T0)], [old.parts(Layer.RECENT)[0].number])
+    unfinished = old.begin_part(Layer.RUNS, T0)
+    old.add_runs(unfinished, [a_run(1)])
+    old.close()
+    result = evenbeat("migrate", "--db", empty, "--from", str(file), "--json")
+    assert (result.json["copied"]["parts"], result.json["copied"]["blocks"]) == (2, 2)
+    old, new = SqliteStore(file, read_only=True), PostgresStore(empty)
+    assert all_of_store(new) == all_of_store(old)
+    assert new.parts(Layer.RECENT) == old.parts(Layer.RECENT) != []
+    assert new.summaries(1, Layer.HOURS, T0, Instant(T0 + 1)) == [a_summary(1)]
+    assert new.starts(T0, Instant(T0 + 10**9)) == old.starts(T0, Instant(T0 + 10**9)) != {}
+    assert new.begin_part(Layer.RUNS, T0) > unfinished, "no number is given twice"
     for store in (old, new):
         store.close()
 
@@ -134,7 +158,7 @@ def test_the_schema_is_brought_up_to_date_once(empty: str, evenbeat: Evenbeat) -
     first, second = evenbeat("migrate", "--db", empty, "--json"), evenbeat("migrate", "--db", empty, "--json")
     assert (first.code, second.code) == (0, 0)
     assert (first.json["before"], second.json["before"]) == (0, first.json["after"])
-    assert second.json == json.loads(json.dumps({"database": empty, "before": second.json["after"], "after": 11}))
+    assert second.json == json.loads(json.dumps({"database": empty, "before": second.json["after"], "after": 12}))
     assert "up to date" in evenbeat("migrate", "--db", empty).out
 
 

@@ -230,7 +230,7 @@ def test_every_table_is_strict(tmp_path: Path) -> None:
     SqliteStore(path).close()
     connection = sqlite3.connect(path)
     tables = connection.execute("SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'").fetchall()
-    assert len(tables) == 21
+    assert len(tables) == 23
     assert all(strict for _, strict in tables)
     connection.close()
 

@@ -54,7 +54,7 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
             *(("POST", f"{_TASK_PATH}/{word}") for word in ("run", "stop", "pause", "resume", "result", "beat")),
             *(
                 ("GET", f"{_TASK_PATH}/{word}")
-                for word in ("history", "why", "changes", "next", "output", "output/live", "cursor")
+                for word in ("history", "summaries", "why", "changes", "next", "output", "output/live", "cursor")
             ),
             *((method, f"{_TASK_PATH}/cursor") for method in ("PUT", "DELETE")),
             ("DELETE", f"{_TASK_PATH}/beat"),

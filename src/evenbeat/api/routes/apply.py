@@ -37,6 +37,7 @@ class NodeKeys(Struct, forbid_unknown_fields=True):
 
     max_concurrent: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     keep: Duration | None = None
+    keep_runs: Duration | None = None
     durability: Durability | None = None
     start_window: Duration | None = None
     start_rate: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None

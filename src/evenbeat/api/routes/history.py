@@ -13,6 +13,7 @@ from evenbeat.core.scope import Scope
 from evenbeat.model import SECOND, Instant
 from evenbeat.report.documents import change_document, iso_time, run_document, skip_document
 from evenbeat.report.history import HistoryRecord, RecordQuery, history_records, record_time
+from evenbeat.report.summaries import read_summaries
 from evenbeat.report.why import explain
 from evenbeat.report.why_facts import Answer, typed_time_span
 from evenbeat.store.contract import Change, RunRecord, SkipRecord, Store, StoreError
@@ -20,6 +21,7 @@ from evenbeat.wire.documents import Changes, History, RunningNow, TimeText
 from evenbeat.wire.live_runs import LiveTaskState, RunningRun
 from evenbeat.wire.requests import GetLiveTaskState, GetRunningRuns
 from evenbeat.wire.status import Status
+from evenbeat.wire.summaries import Summaries, SummaryLength
 
 _TAG: Final = "History"
 _NOW_TAG: Final = "Now"
@@ -44,6 +46,14 @@ class TaskHistoryQuery(Struct):
     failed: FailedOnly = False
     skips: SkipsOnly = False
     runs: RunsOnly = False
+
+
+class SummariesQuery(Struct):
+    """Selects summaries of a task's past."""
+
+    by: Annotated[SummaryLength, Meta(description="The length of time that a summary is about.")] = "hour"
+    since: Annotated[TimeText, Meta(description="Only hours or days that begin at this time or later.")] | None = None
+    until: Annotated[TimeText, Meta(description="Only hours or days that begin before this time.")] | None = None
 
 
 class HistoryQuery(Struct):
@@ -76,6 +86,14 @@ class Live(Status):
 
 async def read_task_history(call: Call) -> dict[str, Any]:
     return await _history_page(call, (await task_in_path_or_removed(call)).number)
+
+
+async def read_task_summaries(call: Call) -> Summaries:
+    q: SummariesQuery = call.query
+    entry = await task_in_path_or_removed(call)
+    since, until = parse_request_time(q.since, "/query/since"), parse_request_time(q.until, "/query/until")
+    now = call.context.now()
+    return await call.context.read_store(lambda store: read_summaries(store, entry, q.by, since, until, now))
 
 
 async def read_history(call: Call) -> dict[str, Any]:
@@ -195,6 +213,18 @@ ROUTES: Final = (
             _TAG,
         ),
         query=TaskHistoryQuery,
+    ),
+    Route(
+        *(
+            "GET",
+            f"{_TASK_PATH}/summaries",
+            Role.READ,
+            read_task_summaries,
+            "Summaries of a task's runs by hour or day, oldest first.",
+            Summaries,
+            _TAG,
+        ),
+        query=SummariesQuery,
     ),
     Route(
         *(

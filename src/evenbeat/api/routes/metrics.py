@@ -150,6 +150,13 @@ def _node_metrics(numbers: NodeMetrics) -> Iterable[Metric]:
     yield _gauge("uptime_seconds", "Since the node was started.", numbers.status.uptime)
     yield _gauge("last_turn_age_seconds", "Since the last turn of the scheduler.", numbers.last_turn)
     yield _counter("cpu_seconds", "Processor time of the node itself, without its workers.", numbers.cpu)
+    if (history := numbers.status.history) is not None:
+        yield _gauge("database_bytes", "The size of the database, free pages included.", history.size)
+        yield _gauge("database_free_bytes", "Free pages within it.", history.free)
+        yield _gauge("database_growth_bytes", "By how much it grows within a day.", history.growth_per_day)
+        yield _gauge("database_forecast_bytes", "What it becomes with this retention.", history.forecast)
+        if history.disk_free is not None:
+            yield _gauge("database_disk_free_bytes", "Free bytes of the disk of the database.", history.disk_free)
     yield _gauge("store_ok", "1 if the store takes what it is offered.", numbers.status.store == "ok")
     yield _gauge("store_queue_batches", "Batches on their way into the store.", numbers.unsafe)
     yield _gauge("store_queue_age_seconds", "How long the oldest of them has been.", numbers.oldest_unsafe)

@@ -34,7 +34,9 @@ def run_command(args: argparse.Namespace) -> int:
             out.print(f"  {comparison.ours_label:<28}{_readable(comparison.ours):>16}/s")
             out.print(f"  {comparison.baseline_label:<28}{_readable(comparison.baseline):>16}/s")
             out.print(f"  ratio [bold]{comparison.ratio:.2f}[/bold]  (pairs: {ratios[0]:.2f} to {ratios[-1]:.2f})\n")
-    for key, observation in bench.observations(args.plot) if args.what in ("core", "cluster", "alerts") else ():
+    for key, observation in (
+        bench.observations(args.plot) if args.what in ("core", "cluster", "alerts", "store") else ()
+    ):
         document[key] = observation.value
         if not args.json:
             out.print(f"{observation.text}\n")

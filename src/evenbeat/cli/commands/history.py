@@ -1,16 +1,20 @@
-"""`evenbeat history`: runs and skips, newest first."""
+"""`evenbeat history`: runs and skips, newest first, or summaries of runs by hour or day."""
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
+from msgspec import structs, to_builtins
 from rich.text import Text
 
 from evenbeat.cli.output.common import console, now, print_json
+from evenbeat.cli.output.summary_lines import print_summaries
 from evenbeat.cli.task_selection import require_task
 from evenbeat.cli.typed_values import past_time
 from evenbeat.cli.which_database import open_client
-from evenbeat.model import SECOND, Instant, Invalid, Outcome, RunKind
+from evenbeat.client.contract import Client
+from evenbeat.model import DAY, SECOND, Instant, Invalid, Outcome, RunKind
 from evenbeat.report.documents import run_document, skip_document
 from evenbeat.report.history import HistoryRecord, record_time
 from evenbeat.report.retries import attempt_of_run
@@ -21,6 +25,7 @@ from evenbeat.when.zone import Zone, zone
 
 MAX_RECORDS: Final = 100_000
 _RECORDS_SHOWN: Final = 20
+_SUMMARIES_SHOWN: Final = {"hour": 24, "day": 30}
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -30,17 +35,22 @@ def run_command(args: argparse.Namespace) -> int:
     if not 1 <= most <= MAX_RECORDS:
         raise Invalid(f"{most} is out of range, accepted: 1 to {MAX_RECORDS}", place="-n")
     where = zone("UTC")
+    if args.by is not None:
+        return _show_summaries(args, since)
     with open_client(args) as client:
         entry = None if args.name is None else client.find(args.name)
         if entry is not None:
             where = zone_of(entry.task, nominals_of(entry.task))
         asked = args.name if entry is None else entry.id
+        older = None
         try:
             found = client.records(asked, most, failed=args.failed, skips=args.skips)
         except Invalid:
             if args.name is not None:
                 require_task(client, args.name)  # its error suggests a similar name
             raise
+        if args.name is not None and len(found) < most and not args.json:
+            older = _words_about_older(client, args.name)
     if since is not None:
         found = [record for record in found if record_time(record) >= since]
     if args.json:
@@ -52,7 +62,36 @@ def run_command(args: argparse.Namespace) -> int:
         )
     else:
         _show(found, where, several=args.name is None)
+        if older is not None:
+            console().print(Text(older, "dim"))
     return 0
+
+
+def _show_summaries(args: argparse.Namespace, since: Instant | None) -> int:
+    if args.name is None:
+        raise Invalid("summaries are those of one task, accepted: the NAME of a task", place="--by")
+    with open_client(args) as client:
+        try:
+            found = client.summaries(args.name, args.by, since)
+        except Invalid:
+            require_task(client, args.name)  # its error suggests a similar name
+            raise
+    most = args.n if args.n is not None else _SUMMARIES_SHOWN[args.by] if since is None else MAX_RECORDS
+    if args.json:
+        print_json(to_builtins(structs.replace(found, summaries=found.summaries[-most:])))
+    else:
+        print_summaries(console(), found, most)
+    return 0
+
+
+def _words_about_older(client: Client, name: str) -> str | None:
+    """Where the single runs of a task end, if older ones were only summed up."""
+    with suppress(Invalid):  # a node of before there were summaries
+        found = client.summaries(name, "day", until=Instant(now() - DAY))
+        if found.layer == "runs" or not found.summaries or found.summaries[0].since >= found.runs_since:
+            return None
+        return f"older runs are kept as summaries: evenbeat history {name} --by hour, or --by day"
+    return None
 
 
 def _show(found: Sequence[HistoryRecord], where: Zone, *, several: bool) -> None:

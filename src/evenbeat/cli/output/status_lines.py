@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from rich.markup import escape
 
 from evenbeat.model import SECOND
+from evenbeat.report.history_status import in_bytes, outgrown_disk_words
 from evenbeat.report.status import NO_WORKERS_TEXT
 from evenbeat.when.duration import spoken_duration
-from evenbeat.wire.status import LimitStatus, Status
+from evenbeat.wire.status import HistoryStatus, LimitStatus, Status
 
 
 def status_lines(status: Status) -> list[str]:
@@ -29,6 +30,7 @@ def status_lines(status: Status) -> list[str]:
         lines.append("outcomes: " + _counts(status.outcomes))
     if status.skipped:
         lines.append("skipped: " + _counts(status.skipped))
+    lines += history_lines(status.history)
     lines += _message_lines(status)
     lines += [f"[red]{escape(problem)}[/red]" for problem in status.problems]
     if not status.executes:
@@ -37,6 +39,21 @@ def status_lines(status: Status) -> list[str]:
         found = escape(status.files)
         lines.append(f"[red]the files could not be applied; their last applied versions are in effect: {found}[/red]")
     return lines
+
+
+def history_lines(history: HistoryStatus | None) -> list[str]:
+    """The size of the database, and what becomes of it."""
+    if history is None:
+        return []
+    every, longer = (spoken_duration(round(length * SECOND)) for length in (history.keep_runs, history.keep))
+    line = (
+        f"database: {in_bytes(history.size)}, grows by {in_bytes(history.growth_per_day)} a day, becomes "
+        f"{in_bytes(history.forecast)}: every run is kept for {every}, what says more for {longer}"
+    )
+    if history.disk_free is not None:
+        line += f"; {in_bytes(history.disk_free)} are free on its disk"
+    words = outgrown_disk_words(history)
+    return [line, *([] if words is None else [f"[yellow]{escape(words)}[/yellow]"])]
 
 
 def _message_lines(status: Status) -> list[str]:

@@ -61,6 +61,7 @@ def status_of(node: Scheduler) -> Status:
         executes=node.membership.has_workers,
         slots_source=node.live.slots.source,
         limits=_limit_statuses(node),
+        history=node.history_status,
         **_off_grid_to_come(node, enabled, now),
         **_messages(node),
     )

@@ -18,6 +18,7 @@ from evenbeat.node.alerts.messages import encode_items, time_text
 from evenbeat.node.answers.problems import SLOW_COMMIT
 from evenbeat.node.answers.status import status_of
 from evenbeat.node.scheduler import Scheduler
+from evenbeat.report.history_status import outgrown_disk_words
 from evenbeat.wire.deliveries import MessageItem
 
 _INTERVAL: Final = 10.0
@@ -88,6 +89,8 @@ class NodeReports:
             found["late"] = late
         if (full := await asyncio.to_thread(full_disk_words, node.database)) is not None:
             found["disk"] = full
+        elif (status := node.history_status) is not None and (words := outgrown_disk_words(status)) is not None:
+            found["disk forecast"] = words
         return found | self._cluster_problems()
 
     def _cluster_problems(self) -> dict[str, str]:

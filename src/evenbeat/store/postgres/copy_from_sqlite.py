@@ -32,6 +32,8 @@ _COLUMNS: Final = {
     "plain_runs": _RUN,
     "notable_runs": _RUN,
     "outputs": "task, claimed, data",
+    "parts": "number, layer, since, is_merged, state, rows, size, blocks, first_claimed, last_claimed, starts",
+    "blocks": "part, first_task, last_task, rows, first_claimed, last_claimed, notable, body",
     "skips": "task, first, last, times, at, next_nominal, kind, reason",
     "problems": "id, task, cause, opened, since, state, severity, worst, worst_severity, closed, reason, ack_at, "
     "ack_until, ack_sticky, ack_severity, ack_worst, ack_who, ack_comment, hold, held_since",
@@ -49,13 +51,38 @@ _COLUMNS: Final = {
 }
 """Tables and columns; they have the same names in both databases."""
 _ORDER: Final = dict.fromkeys(
-    ("plain_runs", "notable_runs", "skips", "problems", "problem_notes", "alert_decisions", "messages", "changes"), "id"
+    (
+        "plain_runs",
+        "notable_runs",
+        "blocks",
+        "skips",
+        "problems",
+        "problem_notes",
+        "alert_decisions",
+        "messages",
+        "changes",
+    ),
+    "id",
 )
 """Tables whose rows have an order, and the column that defines it."""
-_LEFT_OUT: Final = {"settings": "key LIKE 'deaths:%'"}
-"""Rows that are not copied: they concern the worker processes of the node that owned the file."""
+_LEFT_OUT: Final = {
+    "settings": "key LIKE 'deaths:%'",
+    "parts": "state <> 'complete'",
+    "blocks": "part NOT IN (SELECT number FROM parts WHERE state = 'complete')",
+}
+"""Rows that are not copied: they concern worker processes and unfinished work of the node that owned the file."""
 _BOOLEANS: Final = frozenset(
-    {"hard", "flapping", "succeeded", "ack_sticky", "is_reminder", "is_known", "is_over", "possible_repetition"}
+    {
+        "hard",
+        "flapping",
+        "is_merged",
+        "succeeded",
+        "ack_sticky",
+        "is_reminder",
+        "is_known",
+        "is_over",
+        "possible_repetition",
+    }
     | {"is_complete"}
 )
 
@@ -87,7 +114,8 @@ def _copy(
     _make_days(source, connection)
     copied = {}
     for table, columns in _COLUMNS.items():
-        (total,) = source.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - our own words
+        counted = f"SELECT count(*) FROM {table} WHERE NOT ({_LEFT_OUT.get(table, 'false')})"  # noqa: S608 - our words
+        (total,) = source.execute(counted).fetchone()
         rows = _rows(source, table, columns)
         more = ""
         if table == "tasks":
@@ -101,6 +129,7 @@ def _copy(
     connection.execute(query("take_numbers"), (_last_id(source, "tasks"),))
     connection.execute(query("set_last_problem"), {"last": _last_id(source, "problems")})
     connection.execute(query("set_last_message"), (_last_id(source, "messages"),))
+    connection.execute(query("set_last_part"), {"last": _last_id(source, "parts")})
     notify(connection, "tasks")
     notify(connection, "settings")
     return copied
@@ -113,7 +142,7 @@ def _last_id(source: sqlite3.Connection, table: str) -> int:
 
 
 def _must_be_empty(connection: Connection, address: PostgresAddress) -> None:
-    for table in ("tasks", "changes", "periods", "settings", "plain_runs", "notable_runs", "skips", "leases"):
+    for table in ("tasks", "changes", "periods", "settings", "plain_runs", "notable_runs", "parts", "skips", "leases"):
         if connection.execute(fill_in("any_row", ":table", table)).fetchone() is not None:
             raise StoreError(
                 f"{address}: the database is not empty ({table}), and a copy replaces nothing: "

@@ -1,5 +1,6 @@
 """The store in PostgreSQL: one thread records, any thread reads and changes; any number of processes share it."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -10,6 +11,7 @@ from evenbeat.model import Acknowledgement, Entry, Instant, Period, Task
 from evenbeat.store.chain_records import ChainParent, chain_parents
 from evenbeat.store.common import audit
 from evenbeat.store.common.filters import check_filter, check_problem_filter
+from evenbeat.store.common.packed_history import newest_first
 from evenbeat.store.common.problem_ids import before_id, in_parts, possible_ids
 from evenbeat.store.common.rows import Row, past_definition, period
 from evenbeat.store.contract import (
@@ -32,8 +34,8 @@ from evenbeat.store.contract import (
 )
 from evenbeat.store.postgres import problem_changes, rows, task_changes
 from evenbeat.store.postgres.batch_recorder import LeasedBatches
-from evenbeat.store.postgres.cluster import PostgresClusterStore
 from evenbeat.store.postgres.filters import problem_conditions, sql_conditions
+from evenbeat.store.postgres.layers import PostgresLayers
 from evenbeat.store.postgres.retention import prune_history
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.text import from_text
@@ -45,7 +47,7 @@ _AT_ONCE: Final = 2_000
 """Up to this many rows are fetched at once; of more, the server keeps the rest."""
 
 
-class PostgresStore(PostgresClusterStore):
+class PostgresStore(PostgresLayers):
     """Opens the database at an address, and migrates it."""
 
     def __init__(self, dsn: str, *, read_only: bool = False, plain_runs: int = PLAIN_RUNS) -> None:
@@ -179,17 +181,21 @@ class PostgresStore(PostgresClusterStore):
         self, task: int | None = None, before: Instant | None = None, most: int = 100, *, notable: bool = False
     ) -> list[RunRecord]:
         kinds = ["notable_runs"] if notable else ["notable_runs", "plain_runs", "running"]
-        asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
+        until = FOREVER if before is None else before
+        asked = {"task": task, "before": until, "most": most}
         names = [kind if task is None else f"{kind}_of" for kind in kinds]
-        answers = self._readers.pipelined(*[(query(name), asked) for name in names])
-        found = [rows.run_record(row) for answer in answers for row in answer]
-        return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
+        with self._readers.one_moment(*[(query(name), asked) for name in names]) as moment:
+            found = [rows.run_record(row) for answer in moment.answers for row in answer]
+            found = self._packed_history(moment).newest(found, task, until, most, notable=notable)
+        return sorted(found, key=newest_first)[:most]
 
     def whole_output(self, task: int, claimed: int) -> bytes | None:
         return next((bytes(data) for (data,) in self._readers.all(query("whole_output"), (task, claimed))), None)
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
-        return dict(self._readers.all(query("starts"), {"since": since, "until": until}))
+        with self._readers.one_moment((query("starts"), {"since": since, "until": until})) as moment:
+            counted: Counter[int] = Counter(dict(moment.answers[0]))
+            return dict(counted + self._packed_history(moment).starts(since, until))
 
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}

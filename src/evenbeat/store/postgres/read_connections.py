@@ -16,6 +16,19 @@ _KEPT: Final = 4
 _FETCHED_AT_ONCE: Final = 2_000
 
 
+class Moment:
+    """The database as it was at one moment."""
+
+    def __init__(self, connection: Connection, answers: list[list[Row]]) -> None:
+        self._connection = connection
+        self.answers = answers
+        """To the queries with which the moment began."""
+
+    def all(self, statement: str, values: Parameters) -> list[Row]:
+        """All rows of a query."""
+        return self._connection.execute(statement, values).fetchall()
+
+
 class ReadConnections:
     """Connections for reading, which any thread may use."""
 
@@ -63,6 +76,25 @@ class ReadConnections:
                     if is_new or not is_lost(e):
                         raise
                     connection.close()
+
+    @contextmanager
+    def one_moment(self, *asked: tuple[str, Parameters]) -> Iterator["Moment"]:
+        """Further queries see the database as these first ones did."""
+        while True:
+            with self._one() as (connection, is_new):
+                try:
+                    with connection.pipeline():
+                        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                        cursors = [connection.execute(statement, values or None) for statement, values in asked]
+                    moment = Moment(connection, [cursor.fetchall() for cursor in cursors])
+                except psycopg.Error as e:
+                    if is_new or not is_lost(e):
+                        raise
+                    connection.close()
+                    continue
+                yield moment
+                connection.execute("COMMIT")
+                return
 
     def close(self) -> None:
         """Close all connections; those in use are closed when they are given back."""

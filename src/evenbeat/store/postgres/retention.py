@@ -82,7 +82,7 @@ def _prune_rows(connection: Connection, now: int, cutoff: int, bound: int) -> in
     for name in _PRUNED:
         gone += connection.execute(query(name), asked).rowcount
     forgotten = [number for (number,) in connection.execute(query("forgotten"), asked)]
-    others = ("forget_pauses", "forget_definitions", "forget_chain_ends", "forget_chain_uses")
+    others = ("forget_pauses", "forget_definitions", "forget_chain_ends", "forget_chain_uses", "forget_outputs")
     for name in others if forgotten else ():
         connection.execute(query(name), (forgotten,))
     for name in ("forget_claims", "forget_problems", "forget_progress", "forget_tasks") if forgotten else ():

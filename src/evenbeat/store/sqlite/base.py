@@ -124,6 +124,9 @@ class SqliteBase:
     @contextmanager
     def _one_moment(self) -> Iterator[None]:
         """All reads of this thread see the database as it is now."""
+        if getattr(self._held, "connection", None) is not None:
+            yield
+            return
         with self._read() as connection:
             connection.execute("BEGIN")
             self._held.connection = connection

@@ -88,6 +88,7 @@ def prepare(path: Path, durability: str) -> None:
             if not path.stat().st_size:
                 # Before anything else, so that a file with any content names its program.
                 connection.execute(f"PRAGMA page_size = {_PAGE}")
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # `give_back` works only if it was set first
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             _begin_log(connection)
             _tune(connection, durability, _WRITER_CACHE)

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
@@ -15,6 +16,7 @@ from evenbeat.store.alert_records import DOCUMENT_KEPT
 from evenbeat.store.chain_records import ChainParent, chain_parents
 from evenbeat.store.common import audit, rows
 from evenbeat.store.common.filters import check_filter, check_problem_filter
+from evenbeat.store.common.packed_history import newest_first
 from evenbeat.store.common.problem_ids import before_id, in_parts, possible_ids
 from evenbeat.store.contract import (
     ALL_TASKS,
@@ -41,12 +43,12 @@ from evenbeat.store.contract import (
 from evenbeat.store.private_files import create_private
 from evenbeat.store.problem_records import MAX_PROBLEM_NOTES, OpenProblem, ProblemNote, ProblemRecord
 from evenbeat.store.sqlite import problem_changes, task_changes
-from evenbeat.store.sqlite.alert_store import SqliteAlertStore
 from evenbeat.store.sqlite.base import Rows
 from evenbeat.store.sqlite.batch_statements import record
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, explained
 from evenbeat.store.sqlite.filters import problem_conditions, problems_source, sql_conditions
 from evenbeat.store.sqlite.inspection import problem_in
+from evenbeat.store.sqlite.layers import SqliteLayers
 from evenbeat.store.sqlite.open_files import sync
 from evenbeat.store.sqlite.rows import problem_record, progress
 from evenbeat.store.sqlite.statements import as_list, fill_in, query
@@ -59,9 +61,12 @@ _PRUNED: Final = (
     *("prune_plain", "prune_notable", "prune_outputs", "prune_skips", "prune_changes"),
     *("prune_problems", "prune_decisions", "prune_messages", "prune_documents", "prune_returned"),
 )
+_FORGOTTEN_TOO: Final = (
+    *("forget_pause", "forget_definitions", "forget_chain_ends", "forget_chain_use", "forget_outputs"),
+)
 
 
-class SqliteStore(SqliteAlertStore):
+class SqliteStore(SqliteLayers):
     """Opens the file, or creates it. With `durability="full"` a commit also survives a power loss."""
 
     def __init__(
@@ -202,15 +207,22 @@ class SqliteStore(SqliteAlertStore):
     ) -> list[RunRecord]:
         kinds = ["notable_runs"] if notable else ["notable_runs", "plain_runs"]
         names = [kind if task is None else f"{kind}_of" for kind in kinds] + ([] if notable else ["running"])
-        asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
-        found = [run for name in names for run in self._converted(rows.run_record, self._select(query(name), asked))]
-        return sorted(found, key=lambda run: (run.claimed, run.ended or FOREVER), reverse=True)[:most]
+        until = FOREVER if before is None else before
+        asked = {"task": task, "before": until, "most": most}
+        with self._one_moment():
+            rows_ = [
+                run for name in names for run in self._converted(rows.run_record, self._select(query(name), asked))
+            ]
+            found = self._packed_history().newest(rows_, task, until, most, notable=notable)
+        return sorted(found, key=newest_first)[:most]
 
     def whole_output(self, task: int, claimed: int) -> bytes | None:
         return next((data for (data,) in self._select(query("whole_output"), (task, claimed))), None)
 
     def starts(self, since: Instant, until: Instant) -> dict[int, int]:
-        return dict(self._select(query("starts"), {"since": since, "until": until}))
+        with self._one_moment():
+            counted: Counter[int] = Counter(dict(self._select(query("starts"), {"since": since, "until": until})))
+            return dict(counted + self._packed_history().starts(since, until))
 
     def skips(self, task: int | None = None, before: Instant | None = None, most: int = 100) -> list[SkipRecord]:
         asked = {"task": task, "before": FOREVER if before is None else before, "most": most}
@@ -279,7 +291,7 @@ class SqliteStore(SqliteAlertStore):
             for name in ("forget_claim", "forget_problems", "forget_progress", "forget_task"):
                 connection.executemany(query(name), forgotten)
             gone = connection.total_changes - before
-            for name in ("forget_pause", "forget_definitions", "forget_chain_ends", "forget_chain_use"):
+            for name in _FORGOTTEN_TOO:
                 connection.executemany(query(name), forgotten)
             return gone
 

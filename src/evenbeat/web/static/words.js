@@ -143,3 +143,11 @@ export function tellsAtItsEnd({ output, summary, outcome }) {
   const lines = output.trim().split("\n");
   return outcome !== "succeeded" && lines.length > 1 && !lines[0].trim().startsWith(summary);
 }
+
+/** "830 MB": two or three digits, in powers of 1,000 as disks have them. */
+export function bytesWords(bytes) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);
+  const value = bytes / 1_000 ** power;
+  return `${value >= 10 || power === 0 ? Math.round(value) : value.toFixed(1)} ${units[power]}`;
+}

@@ -872,9 +872,13 @@ WHERE claimed <= (SELECT max(claimed) FROM (SELECT claimed FROM notable_runs ORD
     AND ended < %(cutoff)s;
 
 -- name: prune_outputs
--- Of the oldest ones, those whose runs are gone.
+-- Of the oldest ones, those whose runs are gone: runs that no part can hold. Of packed ones, `complete` says which go.
 DELETE FROM outputs o
 WHERE claimed <= (SELECT max(claimed) FROM (SELECT claimed FROM outputs ORDER BY claimed LIMIT %(part)s) AS oldest)
+    AND claimed < coalesce(
+        (SELECT min(first_claimed) FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')),
+        9223372036854775807
+    )
     AND NOT EXISTS (SELECT FROM plain_runs r WHERE r.task = o.task AND r.claimed = o.claimed)
     AND NOT EXISTS (SELECT FROM notable_runs r WHERE r.task = o.task AND r.claimed = o.claimed);
 
@@ -934,6 +938,9 @@ DELETE FROM past_definitions WHERE task = ANY(%s);
 -- name: forget_chain_ends
 DELETE FROM chain_ends WHERE task = ANY(%s);
 
+-- name: forget_outputs
+DELETE FROM outputs WHERE task = ANY(%s);
+
 -- name: forget_chain_uses
 DELETE FROM chain_uses WHERE task = ANY(%s);
 
@@ -948,6 +955,143 @@ DELETE FROM tasks WHERE number = ANY(%s);
 
 -- name: prune_requests
 DELETE FROM orders WHERE at < clock() - %s;
+
+
+-- Layers of history
+
+-- name: oldest_plain
+SELECT task, claimed, ended, nominal, generation, kind, started, outcome, status, coalesce(state, -1), hard, attempt,
+    output, id
+FROM plain_runs ORDER BY claimed, id LIMIT %(most)s;
+
+-- name: oldest_notable
+SELECT task, claimed, ended, nominal, generation, kind, started, outcome, status, coalesce(state, -1), hard, attempt,
+    output, id
+FROM notable_runs ORDER BY claimed, id LIMIT %(most)s;
+
+-- name: delete_plain
+-- Runs by their ids; they are found by the index by time.
+DELETE FROM plain_runs r USING unnest(%(ids)s::bigint[]) AS g (id)
+WHERE r.id = g.id AND r.claimed BETWEEN %(first)s AND %(last)s;
+
+-- name: delete_notable
+DELETE FROM notable_runs r USING unnest(%(ids)s::bigint[]) AS g (id)
+WHERE r.id = g.id AND r.claimed BETWEEN %(first)s AND %(last)s;
+
+-- name: begin_part
+INSERT INTO parts (layer, since, is_merged, state) VALUES (%(layer)s, %(since)s, %(is_merged)s, 'begun') RETURNING number;
+
+-- name: add_block
+INSERT INTO blocks (part, first_task, last_task, rows, first_claimed, last_claimed, notable, body)
+VALUES (%(part)s, %(first_task)s, %(last_task)s, %(rows)s, %(first_claimed)s, %(last_claimed)s, %(notable)s, %(body)s);
+
+-- name: extend_part
+-- For blocks that were added.
+UPDATE parts
+SET rows = rows + %(rows)s, size = size + %(size)s, blocks = blocks + %(blocks)s,
+    first_claimed = least(first_claimed, %(first)s),
+    last_claimed = greatest(last_claimed, %(last)s)
+WHERE number = %(part)s AND state = 'begun';
+
+-- name: complete_part
+UPDATE parts SET state = CASE WHEN rows > 0 THEN 'complete' ELSE 'dropped' END, starts = %(starts)s
+WHERE number = %(part)s AND state = 'begun';
+
+-- name: drop_part
+UPDATE parts SET state = 'dropped' WHERE number = %(part)s AND state = 'complete';
+
+-- name: drop_begun_parts
+UPDATE parts SET state = 'dropped' WHERE state = 'begun';
+
+-- name: forget_output
+DELETE FROM outputs WHERE task = %(task)s AND claimed = %(claimed)s;
+
+-- name: outputs_between
+SELECT task, claimed FROM outputs WHERE claimed BETWEEN %(since)s AND %(until)s ORDER BY claimed, task;
+
+-- name: sweep_blocks
+DELETE FROM blocks WHERE id IN (
+    SELECT b.id FROM parts p JOIN blocks b ON b.part = p.number
+    WHERE p.state = 'dropped' LIMIT %(most)s
+);
+
+-- name: sweep_parts
+DELETE FROM parts WHERE state = 'dropped' AND NOT EXISTS (SELECT FROM blocks b WHERE b.part = parts.number);
+
+-- name: parts
+SELECT number, layer, since, rows, size, first_claimed, last_claimed, is_merged
+FROM parts WHERE state = 'complete' AND layer = %(layer)s ORDER BY since, number;
+
+-- name: part_blocks
+-- How many blocks a complete part has.
+SELECT blocks FROM parts WHERE number = %(part)s AND state = 'complete';
+
+-- name: begun_part
+SELECT layer, rows FROM parts WHERE number = %(part)s AND state = 'begun';
+
+-- name: run_parts
+SELECT number, layer, since, rows, size, first_claimed, last_claimed, is_merged, starts
+FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')
+    AND first_claimed < %(before)s AND last_claimed >= %(since)s;
+
+-- name: blocks_of_part
+SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks WHERE part = %(part)s ORDER BY id;
+
+-- name: blocks_of_task
+-- In a part, blocks are in the order of their tasks: those that end with the task, and the one after them. OFFSET 0
+-- keeps this a question to each part, which the index answers.
+SELECT b.*
+FROM parts p CROSS JOIN LATERAL (
+    SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks
+    WHERE part = p.number AND last_task BETWEEN %(task)s AND coalesce(
+        (SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > %(task)s), %(task)s
+    ) AND first_task <= %(task)s AND first_claimed < %(before)s AND last_claimed >= %(since)s
+    OFFSET 0
+) AS b
+WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
+    AND p.first_claimed < %(before)s AND p.last_claimed >= %(since)s;
+
+-- name: summary_blocks_of_task
+SELECT b.*
+FROM parts p CROSS JOIN LATERAL (
+    SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks
+    WHERE part = p.number AND last_task BETWEEN %(task)s AND coalesce(
+        (SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > %(task)s), %(task)s
+    ) AND first_task <= %(task)s AND first_claimed < %(until)s AND last_claimed >= %(since)s
+    OFFSET 0
+) AS b
+WHERE p.state = 'complete' AND p.layer = %(layer)s AND p.first_claimed < %(until)s AND p.last_claimed >= %(since)s;
+
+-- name: layer_sizes
+SELECT layer, count(*), sum(rows)::bigint, sum(size)::bigint FROM parts WHERE state = 'complete' GROUP BY layer;
+
+-- name: block_bodies
+SELECT id, body FROM blocks WHERE id = ANY(%(ids)s);
+
+-- name: tasks_of_runs
+SELECT number, name, is_check FROM tasks WHERE number = ANY(%(numbers)s);
+
+-- name: unpacked_runs
+-- Counted, as long as that is quick.
+SELECT CASE WHEN few.runs < 200000 THEN few.runs ELSE greatest(few.runs, about.runs) END
+FROM (
+    SELECT (SELECT count(*) FROM (SELECT FROM plain_runs LIMIT 100000) AS p)
+        + (SELECT count(*) FROM (SELECT FROM notable_runs LIMIT 100000) AS n) AS runs
+) AS few, (
+    SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint AS runs
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent IN ('plain_runs'::regclass, 'notable_runs'::regclass)
+) AS about;
+
+-- name: database_size
+-- Of our schema, with its indexes.
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'evenbeat' AND c.relkind IN ('r', 'm');
+
+-- name: set_last_part
+SELECT setval(pg_get_serial_sequence('parts', 'number'), greatest(%(last)s::bigint, 1), %(last)s::bigint > 0);
+
 
 
 -- Leases, partitions and shares

@@ -655,9 +655,14 @@ DELETE FROM notable_runs WHERE id IN (SELECT id FROM oldest)
     AND id < coalesce((SELECT min(id) FROM oldest WHERE ended >= :cutoff), 9223372036854775807);
 
 -- name: prune_outputs
--- Of the oldest ones, those whose runs are gone.
-DELETE FROM outputs WHERE id IN (SELECT id FROM outputs ORDER BY id LIMIT :part)
-    AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
+-- Of the oldest ones, those whose runs are gone: runs that no part can hold. Of packed ones, `complete` says which go.
+DELETE FROM outputs
+WHERE id IN (
+    SELECT id FROM outputs WHERE claimed < coalesce(
+        (SELECT min(first_claimed) FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')),
+        9223372036854775807
+    ) ORDER BY claimed LIMIT :part
+) AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
     AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task);
 
 -- name: prune_skips
@@ -727,3 +732,120 @@ DELETE FROM progress WHERE task = ?;
 
 -- name: forget_task
 DELETE FROM tasks WHERE number = ?;
+
+-- name: forget_outputs
+DELETE FROM outputs WHERE task = ?;
+
+
+-- Layers of history
+
+-- name: oldest_plain
+SELECT task, claimed, ended, nominal, generation, kind, started, outcome, status, coalesce(state, -1), hard, attempt,
+    output, id
+FROM plain_runs ORDER BY id LIMIT :most;
+
+-- name: oldest_notable
+SELECT task, claimed, ended, nominal, generation, kind, started, outcome, status, coalesce(state, -1), hard, attempt,
+    output, id
+FROM notable_runs ORDER BY id LIMIT :most;
+
+-- name: delete_plain
+DELETE FROM plain_runs WHERE id <= :last;
+
+-- name: delete_notable
+DELETE FROM notable_runs WHERE id <= :last;
+
+-- name: begin_part
+INSERT INTO parts (layer, since, is_merged, state) VALUES (:layer, :since, :is_merged, 'begun') RETURNING number;
+
+-- name: add_block
+INSERT INTO blocks (part, first_task, last_task, rows, first_claimed, last_claimed, notable, body)
+VALUES (:part, :first_task, :last_task, :rows, :first_claimed, :last_claimed, :notable, :body);
+
+-- name: extend_part
+-- For blocks that were added.
+UPDATE parts
+SET rows = rows + :rows, size = size + :size, blocks = blocks + :blocks,
+    first_claimed = min(coalesce(first_claimed, :first), :first),
+    last_claimed = max(coalesce(last_claimed, :last), :last)
+WHERE number = :part AND state = 'begun';
+
+-- name: complete_part
+UPDATE parts SET state = iif(rows > 0, 'complete', 'dropped'), starts = :starts
+WHERE number = :part AND state = 'begun';
+
+-- name: drop_part
+UPDATE parts SET state = 'dropped' WHERE number = :part AND state = 'complete';
+
+-- name: drop_begun_parts
+UPDATE parts SET state = 'dropped' WHERE state = 'begun';
+
+-- name: forget_output
+DELETE FROM outputs WHERE task = :task AND claimed = :claimed;
+
+-- name: outputs_between
+SELECT task, claimed FROM outputs WHERE claimed BETWEEN :since AND :until ORDER BY claimed, task;
+
+-- name: sweep_blocks
+DELETE FROM blocks WHERE id IN (
+    SELECT b.id FROM parts p CROSS JOIN blocks b ON b.part = p.number
+    WHERE p.state = 'dropped' LIMIT :most
+);
+
+-- name: sweep_parts
+DELETE FROM parts WHERE state = 'dropped' AND NOT EXISTS (SELECT 1 FROM blocks b WHERE b.part = parts.number);
+
+-- name: parts
+SELECT number, layer, since, rows, size, first_claimed, last_claimed, is_merged
+FROM parts WHERE state = 'complete' AND layer = :layer ORDER BY since, number;
+
+-- name: part_blocks
+-- How many blocks a complete part has.
+SELECT blocks FROM parts WHERE number = :part AND state = 'complete';
+
+-- name: begun_part
+SELECT layer, rows FROM parts WHERE number = :part AND state = 'begun';
+
+-- name: run_parts
+SELECT number, layer, since, rows, size, first_claimed, last_claimed, is_merged, starts
+FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')
+    AND first_claimed < :before AND last_claimed >= :since;
+
+-- name: blocks_of_part
+SELECT id, part, rows, first_claimed, last_claimed, notable FROM blocks WHERE part = :part ORDER BY id;
+
+-- name: blocks_of_task
+-- In a part, blocks are in the order of their tasks: those that end with the task, and the one after them.
+SELECT b.id, b.part, b.rows, b.first_claimed, b.last_claimed, b.notable
+FROM parts p CROSS JOIN blocks b ON b.part = p.number
+WHERE p.state = 'complete' AND p.layer IN ('recent', 'runs', 'kept')
+    AND p.first_claimed < :before AND p.last_claimed >= :since
+    AND b.last_task BETWEEN :task
+        AND coalesce((SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > :task), :task)
+    AND b.first_task <= :task AND b.first_claimed < :before AND b.last_claimed >= :since;
+
+-- name: summary_blocks_of_task
+SELECT b.id, b.part, b.rows, b.first_claimed, b.last_claimed, b.notable
+FROM parts p CROSS JOIN blocks b ON b.part = p.number
+WHERE p.state = 'complete' AND p.layer = :layer AND p.first_claimed < :until AND p.last_claimed >= :since
+    AND b.last_task BETWEEN :task
+        AND coalesce((SELECT min(n.last_task) FROM blocks n WHERE n.part = p.number AND n.last_task > :task), :task)
+    AND b.first_task <= :task AND b.first_claimed < :until AND b.last_claimed >= :since;
+
+-- name: block_body
+SELECT body FROM blocks WHERE id = :id;
+
+-- name: tasks_of_runs
+SELECT number, name, coalesce(definition ->> 'check', 0) FROM tasks
+WHERE number IN (SELECT value FROM json_each(:numbers));
+
+-- name: layer_sizes
+SELECT layer, count(*), sum(rows), sum(size) FROM parts WHERE state = 'complete' GROUP BY layer;
+
+-- name: unpacked_runs
+SELECT (SELECT coalesce(max(id) - min(id) + 1, 0) FROM plain_runs)
+    + (SELECT coalesce(max(id) - min(id) + 1, 0) FROM notable_runs);
+
+-- name: give_back_page
+-- One: sqlite3 of Python makes only one step of a pragma.
+PRAGMA incremental_vacuum(1);

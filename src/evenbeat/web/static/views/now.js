@@ -7,7 +7,7 @@ import { fill, h, say } from "../dom.js";
 import * as live from "../live.js";
 import { refresher } from "../refresh.js";
 import { panel, sign } from "../ui.js";
-import { count } from "../words.js";
+import { bytesWords, count } from "../words.js";
 import { capacityButton } from "./capacity.js";
 import { feed, running } from "./now_lists.js";
 import { problems } from "./now_problems.js";
@@ -82,6 +82,7 @@ function numbers(signal) {
     cell("stale", "Stale", "Their result is overdue"),
     cell("disabled", "Disabled", "Paused or disabled tasks"),
     cell("tasks", "Tasks", "All tasks; how long this node has been up"),
+    cell("database", "Database", ""),
     late,
     slope,
   );
@@ -97,10 +98,23 @@ function numbers(signal) {
     for (const key of ["waiting", "late", "stale", "disabled", "tasks"]) say(cells[key], count(s[key]));
     cells.tasks.title = s.uptime ? `up for ${spanWords(s.uptime * 1_000)}` : "";
     for (const key of ["waiting", "late", "stale"]) cells[key].classList.toggle("raised", Boolean(s[key]));
+    showDatabase(cells.database, s.history);
     showLate(late, s.late_by ?? s.late_buckets);
     showSlope(slope, s);
   });
   return node;
+}
+
+/** The size of the database, once it is measured. */
+function showDatabase(node, history) {
+  const cell = node.parentNode;
+  cell.hidden = !history;
+  if (cell.hidden) return;
+  say(node, bytesWords(history.size));
+  const free = history.disk_free === null ? "" : `; ${bytesWords(history.disk_free)} are free on its disk`;
+  cell.title = `Grows by ${bytesWords(history.growth_per_day)} a day, becomes ${bytesWords(history.forecast)}${free}`;
+  const room = history.disk_free === null || history.forecast - history.size < history.disk_free;
+  node.classList.toggle("raised", !room);
 }
 
 /** First and catch-up runs that are planned, evenly, so that they do not look like a fault. */

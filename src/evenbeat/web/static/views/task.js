@@ -15,6 +15,7 @@ import { downtimeWords, endDowntime, pauseWords, setDowntime } from "./downtime.
 import { definition } from "./task_definition.js";
 import { makeHeartbeat } from "./heartbeat.js";
 import { history } from "./task_history.js";
+import { pastOf } from "./task_past.js";
 import { outputOfTask } from "./task_output.js";
 import { problemOfTask } from "./task_problem.js";
 import { stopRun } from "./stop_run.js";
@@ -34,6 +35,7 @@ export function mount(root, { name }) {
   const output = outputOfTask(name, signal, () => again());
   const defined = h("div");
   const past = history(name, signal);
+  const days = pastOf(name, signal);
   const problem = problemOfTask(signal, () => again());
   let task = null;
   let shown = null;
@@ -51,7 +53,7 @@ export function mount(root, { name }) {
       h("div", { class: "stack" },
         panel("Why", { class: "why-panel" }, why), panel("Next times", {}, times), panel("About", {}, about)),
       h("div", { class: "stack" },
-        output.node, past.node, panel("Definition", {}, defined))),
+        output.node, days.node, past.node, panel("Definition", {}, defined))),
   );
 
   // Reading
@@ -71,7 +73,7 @@ export function mount(root, { name }) {
     output.show(task);
     if (shown !== task.version) fill(defined, definition(task));
     shown = task.version;
-    await Promise.all([problem.read(task), readWhy(), readTimes(), past.read(task)]);
+    await Promise.all([problem.read(task), readWhy(), readTimes(), past.read(task), days.read()]);
   }
 
   async function readWhy() {

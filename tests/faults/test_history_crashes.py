@@ -1,0 +1,65 @@
+"""A process that packs and merges history is killed, or finds the disk full, at every commit: no run is lost, none is
+there twice, and the next round goes on.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import compacting_process
+import pytest
+from compacting_process import is_whole
+
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.testing.store_history import minutes_later, record_run
+from evenbeat.testing.store_layers import fill_history, history_of
+
+TASKS = range(1, 4)
+COMMITS = 24
+"""More than a round has."""
+KILLED = -9
+FAILED = 3
+
+
+@pytest.fixture
+def store_file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.db"
+    with closing(SqliteStore(path)) as store:
+        fill_history(store)
+    return path
+
+
+def rounds(path: Path, fault: str) -> Iterator[subprocess.CompletedProcess[str]]:
+    """Rounds of compaction that meet the fault at their first, second ... commit, until one has fewer commits."""
+    with closing(SqliteStore(path)) as store:
+        expected = history_of(store, TASKS)
+    for commit in range(1, COMMITS):
+        words = [sys.executable, compacting_process.__file__, str(path), str(commit), fault]
+        ended = subprocess.run(words, check=False, stdout=subprocess.PIPE, text=True)
+        with closing(SqliteStore(path)) as store:
+            assert history_of(store, TASKS) == expected, f"{fault}, commit {commit}"
+            yield ended
+            if ended.returncode == 0:
+                assert is_whole(store)
+            if commit % 4 == 0:
+                # The next round has something to pack, too.
+                record_run(store, 1, minutes_later(20 + commit), outcome="failed" if commit % 8 else "succeeded")
+                expected = history_of(store, TASKS)
+
+
+@pytest.mark.parametrize("moment", ["before", "in", "after"])
+def test_a_process_that_compacts_is_killed_at_every_commit(store_file: Path, moment: str) -> None:
+    ended = [some.returncode for some in rounds(store_file, moment)]
+    assert ended.count(KILLED) > 10
+    assert set(ended) == {KILLED, 0}, "in the end there were fewer commits"
+
+
+@pytest.mark.parametrize("fault", ["full", "write error"])
+def test_the_disk_is_full_at_every_commit(store_file: Path, fault: str) -> None:
+    ended = list(rounds(store_file, fault))
+    refused = [some.stdout for some in ended if some.returncode == FAILED]
+    assert {some.returncode for some in ended} == {FAILED, 0}, "what needs no more room is done even so"
+    assert all("the disk " in text for text in refused)
+    assert len(refused) > 3
