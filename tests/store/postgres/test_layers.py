@@ -45,7 +45,7 @@ def test_of_two_nodes_that_pack_the_same_runs_one_does(open_store: Callable[[], 
     tasks = fill_history(a)
     before = history_of(a, tasks)
     while (unpacked := a.unpacked(5)).runs:
-        steps = [lambda store=store: store.pack(unpacked, [(T0, unpacked.runs)]) for store in (a, b)]  # type: ignore[misc]
+        steps = [lambda store=store: store.pack(unpacked, [(T0, unpacked.runs)]) for store in (a, b)]
         assert sorted(map(str, both(*steps))) == sorted(map(str, [None, PartGone]))
     assert history_of(b, tasks) == before
 
@@ -62,7 +62,7 @@ def test_of_two_nodes_that_merge_the_same_parts_one_does(open_store: Callable[[]
         store.add_runs(part, runs)
     steps = [
         lambda store=store, part=part: store.complete([part], old) for store, part in zip((a, b), parts, strict=True)
-    ]  # type: ignore[misc]
+    ]
     assert sorted(map(str, both(*steps))) == sorted(map(str, [None, PartGone]))
     assert history_of(a, tasks) == before
 
@@ -139,7 +139,7 @@ def test_the_blocks_of_a_task_are_found_by_an_index_of_each_part(
         connection.execute("SET search_path = evenbeat")
         connection.execute("SET enable_seqscan = off")
         connection.execute("SET enable_bitmapscan = off")
-        ((plan,),) = connection.execute(f"EXPLAIN (FORMAT json) {query(name)}", asked).fetchall()  # type: ignore[arg-type]
+        ((plan,),) = connection.execute(f"EXPLAIN (FORMAT json) {query(name)}", asked).fetchall()
     (condition,) = [step["Index Cond"] for step in steps_of(plan[0]["Plan"]) if step.get("Alias") == "blocks"]
     assert "part = p.number" in condition
     assert "last_task <= COALESCE" in condition
