@@ -33,10 +33,16 @@ DEFINED_FLAGS: Final = (
 """What a definition says; the other flags are what has happened to the task."""
 
 _FIELDS_NOT_IN_KIND: Final = {"pause", "name", "schedule", "job", "labels", "weight", "depends", "depends_any"}
+_WORDS: Final = {"missed", "backlog", "when_missing", "when_unreachable"}
+"""Enums: their texts are compared, as the hash of an enum is a call of Python."""
 _kind_of: Final = attrgetter(
-    *(field for field in Task.__struct_fields__ if field not in _FIELDS_NOT_IN_KIND),
+    *(
+        f"{field}._value_" if field in _WORDS else field
+        for field in Task.__struct_fields__
+        if field not in _FIELDS_NOT_IN_KIND
+    ),
     "schedule.every",
-    "schedule.spread",
+    "schedule.spread._value_",
     "schedule.cron",
     "schedule.at",
     "job.function",

@@ -133,9 +133,10 @@ def _begin_new_tasks(
     tasks.lifecycle.pace.mean_rate = tasks.mean_rate
     tasks.lifecycle.begin(new, now)
     turns.passive.schedule_checks(new, now, anew=True)
-    skips = []
-    for i, number in enumerate(tasks.columns.number[new].tolist()):
-        skips += tasks.start_at(new[i : i + 1], min(created.get(number, now), now))
+    numbers = tasks.columns.number[new]
+    skips = tasks.start_at(new[~np.isin(numbers, list(created))], now)
+    for i in np.flatnonzero(np.isin(numbers, list(created))).tolist():
+        skips += tasks.start_at(new[i : i + 1], min(created[int(numbers[i])], now))
     return skips
 
 

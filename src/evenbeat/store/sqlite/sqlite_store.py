@@ -42,7 +42,6 @@ from evenbeat.store.private_files import create_private
 from evenbeat.store.problem_records import MAX_PROBLEM_NOTES, OpenProblem, ProblemNote, ProblemRecord
 from evenbeat.store.sqlite import problem_changes, task_changes
 from evenbeat.store.sqlite.alert_store import SqliteAlertStore
-from evenbeat.store.sqlite.base import Rows
 from evenbeat.store.sqlite.batch_statements import record
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, explained
 from evenbeat.store.sqlite.filters import problem_conditions, problems_source, sql_conditions
@@ -105,10 +104,10 @@ class SqliteStore(SqliteAlertStore):
         return list(self._converted(rows.entry, self._select(query("removed_running"))))
 
     def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
-        return self._converted(rows.entry, self._filtered("entries", only))
+        return self._converted_in_parts(rows.entries, self._select_parts(*_filtered("entries", only)))
 
     def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
-        return self._converted(rows.condition, self._filtered("conditions", only))
+        return self._converted(rows.condition, self._select(*_filtered("conditions", only)))
 
     def count(self, only: Filter = ALL_TASKS) -> int:
         check_filter(only)
@@ -121,11 +120,6 @@ class SqliteStore(SqliteAlertStore):
 
     def followers(self, names: Sequence[str]) -> list[Entry]:
         return list(self._converted(rows.entry, self._select(query("followers"), (as_list(names),))))
-
-    def _filtered(self, name: str, only: Filter) -> Rows:
-        check_filter(only)
-        condition, values = sql_conditions(only)
-        return self._select(fill_in(name, ":filter", condition), [*values, only.after, only.most])
 
     # Periods, settings, audit
 
@@ -173,7 +167,7 @@ class SqliteStore(SqliteAlertStore):
     # Progress of tasks, and their runs
 
     def progress(self) -> Iterator[TaskProgress]:
-        return self._converted(progress, self._select(query("progress")))
+        return self._converted_in_parts(progress, self._select_parts(query("progress")))
 
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(rows.past_definition, self._select(query("past_definitions")))
@@ -310,3 +304,10 @@ class SqliteStore(SqliteAlertStore):
             raise StoreError(f"{path}: the backup cannot be written: {e.strerror}") from e
         finally:
             part.unlink(missing_ok=True)
+
+
+def _filtered(name: str, only: Filter) -> tuple[str, list[str | int]]:
+    """A statement that takes a filter, and its parameters."""
+    check_filter(only)
+    condition, values = sql_conditions(only)
+    return fill_in(name, ":filter", condition), [*values, only.after, only.most]
