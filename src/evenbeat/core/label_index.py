@@ -4,6 +4,7 @@ The hash of each label (another one in each process) lies in an arena, beside it
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,8 @@ from evenbeat.core.task import Bools
 WASTE_ALLOWED: Final = 4_096
 """Slots without a label below which nothing is tidied."""
 _NO_LABEL: Final = 0
+_NO_LABEL_HASH: Final = 1
+"""Of a label whose hash would be that of no label."""
 
 
 class LabelIndex:
@@ -44,8 +47,10 @@ class LabelIndex:
             return
         for by_row in (self._first, self._count):
             by_row.reserve(int(its.max()) + 1)
-        hashes = [label_hash(*label) for some in labels for label in some.items()]
-        begin, self._end = self._end, self._end + len(hashes)
+        total = int(counts.sum())
+        hashes = np.fromiter(map(hash, chain.from_iterable(some.items() for some in labels if some)), np.int64, total)
+        hashes[hashes == _NO_LABEL] = _NO_LABEL_HASH
+        begin, self._end = self._end, self._end + total
         for arena in (self._hashes, self._row_of):
             arena.reserve(self._end)
         self._hashes.array[begin : self._end] = hashes
@@ -90,4 +95,4 @@ class LabelIndex:
 
 def label_hash(key: str, value: str) -> int:
     """Different for different labels, and never that of a slot without one."""
-    return hash((key, value)) or 1
+    return hash((key, value)) or _NO_LABEL_HASH

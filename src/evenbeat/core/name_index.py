@@ -67,7 +67,7 @@ class NameIndex:
 
     def add_many(self, names: Sequence[str], rows: Ints) -> None:
         """Name many rows; if one of the names is refused, none is added."""
-        texts = [_encoded(name) for name in names]
+        texts = _all_encoded(names)
         hashes = _hashes(texts)
         self._must_be_new(texts, hashes)
         if len(names) != len(rows) or len(np.unique(rows)) != len(rows):
@@ -247,6 +247,13 @@ def _encoded(name: str) -> bytes:
     if not 1 <= len(name) <= NAME_LIMIT:
         raise Invalid(f"a name of {len(name)} characters, accepted: 1 to {NAME_LIMIT}", place="name")
     return name.encode("utf-8", "surrogatepass")
+
+
+def _all_encoded(names: Sequence[str]) -> list[bytes]:
+    lengths = [*map(len, names)]
+    if lengths and not 1 <= min(lengths) <= max(lengths) <= NAME_LIMIT:
+        return [_encoded(name) for name in names]  # which raises an error
+    return [name.encode("utf-8", "surrogatepass") for name in names]
 
 
 def _name_taken_error(name: str) -> Invalid:

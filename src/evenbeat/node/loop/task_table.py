@@ -201,7 +201,10 @@ class TaskTable:
 
     def _define(self, rows: Ints, entries: Sequence[Entry], periods: Mapping[str, int] | None) -> None:
         tasks = [entry.task for entry in entries]
-        self.columns.owner[rows] = [self._owner(entry.owner) for entry in entries]
+        owners = [entry.owner for entry in entries]
+        for owner in dict.fromkeys(owners):
+            self._owner(owner)
+        self.columns.owner[rows] = [self._owner_numbers[owner] for owner in owners]
         self._permit(rows)
         numbers = self._period_numbers if periods is None else periods
         alike = enrol(self.columns, self.times, rows, tasks, numbers, self._limits)
@@ -213,7 +216,7 @@ class TaskTable:
         self.labels.put(rows, [task.labels for task in tasks])
         self.downtimes.define(rows)
         encode = msgspec.msgpack.Encoder().encode
-        self.jobs.put(rows, [encode(task.job) for task in tasks])
+        self.jobs.put(rows, [*map(encode, [task.job for task in tasks])])
         for i in np.flatnonzero(self.columns.flags[rows] & int(Flag.ENABLED) == 0).tolist():
             if (pause_ := tasks[i].pause) is not None and pause_.until is not None:
                 self._pause_ends[int(rows[i])] = pause_.until
