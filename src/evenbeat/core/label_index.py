@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.core.task import Bools
@@ -34,6 +35,10 @@ class LabelIndex:
     def put(self, rows: Ints, labels: Sequence[Mapping[str, str]]) -> None:
         """Rows have these labels, and no others."""
         counts = np.fromiter(map(len, labels), np.int32, len(rows))
+        self.put_hashes(rows, counts, label_hashes([*chain.from_iterable(some.items() for some in labels if some)]))
+
+    def put_hashes(self, rows: Ints, counts: NDArray[np.int32], hashes: Ints) -> None:
+        """`put` by the number of labels of each row, and the hashes of all labels."""
         known = min(len(self._count.array), int(rows.max(initial=-1)) + 1)
         its = rows[rows < known]
         its = its[self._count.array[its] > 0]
@@ -47,10 +52,7 @@ class LabelIndex:
             return
         for by_row in (self._first, self._count):
             by_row.reserve(int(its.max()) + 1)
-        total = int(counts.sum())
-        hashes = np.fromiter(map(hash, chain.from_iterable(some.items() for some in labels if some)), np.int64, total)
-        hashes[hashes == _NO_LABEL] = _NO_LABEL_HASH
-        begin, self._end = self._end, self._end + total
+        begin, self._end = self._end, self._end + len(hashes)
         for arena in (self._hashes, self._row_of):
             arena.reserve(self._end)
         self._hashes.array[begin : self._end] = hashes
@@ -91,6 +93,13 @@ class LabelIndex:
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         self._first.array[rows[starts]] = starts
         self._end, self._waste = len(kept), 0
+
+
+def label_hashes(labels: Sequence[tuple[str, str]]) -> Ints:
+    """`label_hash` of many."""
+    hashes = np.fromiter(map(hash, labels), np.int64, len(labels))
+    hashes[hashes == _NO_LABEL] = _NO_LABEL_HASH
+    return hashes
 
 
 def label_hash(key: str, value: str) -> int:

@@ -12,7 +12,13 @@ from evenbeat.model import PARTITION_COUNT, SECOND, Entry
 from evenbeat.node.alerts.sender_process import SenderProcess
 from evenbeat.node.answers.running_runs import running_runs_of
 from evenbeat.node.answers.status import status_of
-from evenbeat.node.loop.restart import GENERATION_KEY, LAST_SEEN_KEY, explain_damaged_store, restore_all_tasks
+from evenbeat.node.loop.restart import (
+    GENERATION_KEY,
+    LAST_SEEN_KEY,
+    CopiedDefinitions,
+    explain_damaged_store,
+    restore_all_tasks,
+)
 from evenbeat.node.orderly_stop import end_all_runs
 from evenbeat.node.process.leftovers import worker_records_path
 from evenbeat.node.scheduler import Scheduler
@@ -33,11 +39,12 @@ class SingleMembership:
 
     others: None = None
 
-    def __init__(self, all_entries: Sequence[Entry] = ()) -> None:
+    def __init__(self, all_entries: Sequence[Entry] = (), copy: CopiedDefinitions | None = None) -> None:
         """`all_entries` are all tasks of the store if the caller has just created them; then they are not read again,
-        which at 100,000 tasks would take a good part of the start.
+        which at 100,000 tasks would take a good part of the start. What is in the `copy` is not read either.
         """
         self._all_entries = all_entries
+        self._copy = copy
 
     def attach(self, node: Scheduler) -> None:
         self.node = node
@@ -78,7 +85,8 @@ class SingleMembership:
                 node.pending_changes.clear()  # the store has them all
                 self._all_entries = ()
             node.live.read_settings(node.clock.now())
-            node.turns.record(restore_all_tasks(node.tasks, node.turns, node.store, node.clock, self._all_entries))
+            about = node.tasks, node.turns, node.store, node.clock
+            node.turns.record(restore_all_tasks(*about, self._all_entries, self._copy))
             self._all_entries = ()
             node.is_up = True
         node.tasks_are_live()

@@ -54,6 +54,7 @@ PLAIN_RUNS: Final = 1_000_000
 """Plain successes that history keeps, of all tasks together: about 130 MB."""
 _PRUNED_AT_ONCE: Final = 5_000
 """Rows of each table that one call of `prune` deletes: some tens of milliseconds."""
+_NUMBERS_AT_ONCE: Final = 10_000
 _PRUNED: Final = (
     *("prune_plain", "prune_notable", "prune_outputs", "prune_skips", "prune_changes"),
     *("prune_problems", "prune_decisions", "prune_messages", "prune_documents", "prune_returned"),
@@ -105,6 +106,16 @@ class SqliteStore(SqliteAlertStore):
 
     def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
         return self._converted_in_parts(rows.entries, self._select_parts(*_filtered("entries", only)))
+
+    def task_versions(self) -> Iterator[Sequence[tuple[int, int, int]]]:
+        """Number, version and time of the last change of every task, some at a time, by number."""
+        return self._select_parts(query("task_versions"))
+
+    def numbered_entries(self, numbers: Sequence[int]) -> Iterator[Entry]:
+        """The tasks with these numbers, of those that exist."""
+        for at in range(0, len(numbers), _NUMBERS_AT_ONCE):
+            asked = (as_list(numbers[at : at + _NUMBERS_AT_ONCE]),)
+            yield from self._converted_in_parts(rows.entries, self._select_parts(query("tasks_by_number"), asked))
 
     def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
         return self._converted(rows.condition, self._select(*_filtered("conditions", only)))
