@@ -35,7 +35,7 @@ from path_events import (
     steps,
 )
 from path_oracle import Oracle
-from path_stores import EmptyDatabase, Stores, memory, postgres, sqlite
+from path_stores import CopyingSqlite, EmptyDatabase, Stores, memory, postgres, sqlite
 from path_timetable import timetable
 from path_world import PERIOD, WatchedMemory, World
 
@@ -182,6 +182,20 @@ def test_in_memory(beginning: Beginning, history: list[Step]) -> None:
 @settings(max_examples=EXAMPLES["sqlite"], suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_on_sqlite(tmp_path: Path, beginning: Beginning, history: list[Step]) -> None:
     must_be_the_same(beginning, history, sqlite(tmp_path))
+
+
+@given(beginning=beginnings, history=histories)
+@settings(max_examples=EXAMPLES["sqlite"], suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_on_sqlite_with_copies_of_definitions(tmp_path: Path, beginning: Beginning, history: list[Step]) -> None:
+    must_be_the_same(beginning, history, sqlite(tmp_path, CopyingSqlite))
+
+
+def test_a_restart_gets_definitions_from_the_copy(tmp_path: Path) -> None:
+    """Otherwise the histories above would compare nothing."""
+    store = CopyingSqlite(tmp_path / "a.db")
+    played(only(TEN), [Step(Pass(5), detour=Detour.RESTART), Step(Pass(5), detour=Detour.KILL)], store, straight=False)
+    assert [copy.used for copy in store.copies] == [0, 1, 1]
+    store.close()
 
 
 @given(beginning=beginnings, history=histories)

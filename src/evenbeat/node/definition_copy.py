@@ -25,7 +25,7 @@ from msgspec import Struct
 from evenbeat.core.columns import Ints
 from evenbeat.model import Entry, Task
 from evenbeat.node.loop.plain_definitions import PlainDefinitions
-from evenbeat.store.private_files import PRIVATE, create_private
+from evenbeat.store.private_files import create_private
 
 _LEAST: Final = 10_000
 """Tasks below which there is no copy: a start on them takes a moment anyway."""
@@ -110,7 +110,7 @@ class DefinitionCopy:
         return None if self._rest is None else self._store.numbered_entries(self._rest)
 
     def keep(self, definitions: PlainDefinitions | None) -> None:
-        """Write these definitions if they differ much from the copy: a thread does it. They must not change any more."""
+        """Write these definitions, which must not change any more, in a thread, if they differ much from the copy."""
         count = 0 if definitions is None else len(definitions.numbers)
         if definitions is None or count < self._least:
             return
@@ -135,14 +135,18 @@ class DefinitionCopy:
             self._log_refused(e.strerror)
             return None
         try:
-            with open(file, "rb") as opened:
-                about = os.fstat(file)
-                if not stat.S_ISREG(about.st_mode) or about.st_mode & _OTHERS or about.st_uid not in (0, os.geteuid()):
-                    raise _RefusedCopyError("other users may have written it")
+            about = os.fstat(file)
+            if not stat.S_ISREG(about.st_mode):
+                raise _RefusedCopyError("it is no regular file")
+            if about.st_mode & _OTHERS or about.st_uid not in (0, os.geteuid()):
+                raise _RefusedCopyError("other users may have written it")
+            with os.fdopen(file, "rb", closefd=False) as opened:
                 return _decoded(opened.read())
         except (_RefusedCopyError, msgspec.MsgspecError, OSError) as e:
             self._log_refused(str(e))
             return None
+        finally:
+            os.close(file)
 
     def _log_refused(self, why: str | None) -> None:
         message = "the definitions are read from the database, as %s is not used: %s"

@@ -6,7 +6,7 @@ periods, limits and everything else count as they are when the tasks are brought
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, compress
+from itertools import chain, compress, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -99,7 +99,7 @@ class PlainDefinitions(NamedTuple):
 def pieces(texts: bytes, lengths: Lengths) -> list[bytes]:
     """The texts that lie one after the other."""
     ends = _ends(lengths).tolist()
-    return [texts[i:j] for i, j in zip(ends, ends[1:], strict=False)]
+    return [texts[i:j] for i, j in pairwise(ends)]
 
 
 def _ends(lengths: Lengths) -> Ints:
@@ -158,9 +158,7 @@ class DefinitionCollector:
         known = self._labels
         labels = np.array([known.setdefault(label, len(known)) for label in some.label_texts], np.int32)
         kinds = self._kind_numbers(some.samples)[some.kinds]
-        self._parts.append(
-            _Collected(rows, some.versions, some.changed, kinds, some.label_counts, labels[some.labels])
-        )
+        self._parts.append(_Collected(rows, some.versions, some.changed, kinds, some.label_counts, labels[some.labels]))
 
     def collected(
         self, columns: NodeColumns, names: NameIndex, jobs: PackedJobs, owners: Sequence[str]
