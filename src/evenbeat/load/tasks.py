@@ -165,9 +165,9 @@ class TaskBuilder:
             return self._built(path, table, name, shape)
         values = shape.common(table)
         # True equals 1, but is another value.
-        key = (path[0], values, tuple(map(type, values)))
+        those = (path[0], values, tuple(map(type, values)))
         try:
-            like = shape.alike.get(key)
+            like = shape.alike.get(those)
         except TypeError:  # a list, or a table
             return self._built(path, table, name, shape)
         if like is not None and (task := _like(like, table, name)) is not None:
@@ -175,7 +175,7 @@ class TaskBuilder:
         before = len(self._errors)
         task = self._built(path, table, name, shape)
         if task is not None and len(self._errors) == before and _is_plain(task):
-            shape.alike[key] = task
+            shape.alike[those] = task
         return task
 
     def _built(self, path: tuple[str, str], table: dict[str, Any], name: str, shape: "_TableShape") -> Task | None:

@@ -20,6 +20,8 @@ from evenbeat.model import Entry, Missed, Task
 from evenbeat.node.loop.packed_jobs import NodeColumns, PackedJobs
 
 _TASKS_AT_ONCE: Final = 50_000
+_PER_TASK: Final = 9
+"""So many fields of PlainDefinitions are columns with one element for each task."""
 Label = tuple[str, str]
 Lengths = NDArray[np.int32]
 
@@ -75,21 +77,18 @@ class PlainDefinitions(NamedTuple):
         for at in range(0, len(self.numbers), _TASKS_AT_ONCE):
             some = slice(at, min(at + _TASKS_AT_ONCE, len(self.numbers)))
             names, jobs, labels = (slice(int(end[some.start]), int(end[some.stop])) for end in ends)
-            part = PlainDefinitions(
-                *(column[some] for column in self[:9]),
+            part = self._replace(
+                **{name: getattr(self, name)[some] for name in self._fields[:_PER_TASK]},
                 labels=self.labels[labels],
                 names=self.names[names],
                 jobs=self.jobs[jobs],
-                samples=self.samples,
-                owner_names=self.owner_names,
-                label_texts=self.label_texts,
             )
             yield part if which[some].all() else part.only(which[some])
 
     def only(self, which: Bools) -> "PlainDefinitions":
         """Some of them."""
         return self._replace(
-            **{name: getattr(self, name)[which] for name in self._fields[:9]},
+            **{name: getattr(self, name)[which] for name in self._fields[:_PER_TASK]},
             labels=self.labels[np.repeat(which, self.label_counts)],
             names=b"".join(compress(pieces(self.names, self.name_lengths), which)),
             jobs=b"".join(compress(pieces(self.jobs, self.job_lengths), which)),
