@@ -219,13 +219,22 @@ def _flipped(path: Path) -> None:
     path.write_bytes(content)
 
 
+def _piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def _linked(path: Path) -> None:
+    path.symlink_to(path.rename(f"{path}.x"))
+
+
 BROKEN: dict[str, Callable[[Path], object]] = {
     "it is damaged": _flipped,
     "damaged": lambda path: path.write_bytes(path.read_bytes()[:-40]),
     "is damaged": lambda path: path.write_bytes(b""),
     "other users may have written it": lambda path: path.chmod(0o620),
-    "it is no regular file": lambda path: (path.unlink(), os.mkfifo(path, 0o600)),
-    "Too many levels of symbolic links": lambda path: (path.rename(f"{path}.x"), path.symlink_to(f"{path}.x")),
+    "it is no regular file": _piped,
+    "Too many levels of symbolic links": _linked,
 }
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -209,8 +209,9 @@ def _decoded(content: bytes) -> PlainDefinitions:
         end += size
     if columns.keys() != {*_COLUMNS, "names", "jobs"} or end != len(body):
         raise _RefusedCopyError("its layout is another one")
+    arrays: dict[str, Any] = {name: _column(name, columns[name]) for name in _COLUMNS}
     found = PlainDefinitions(
-        *(_column(name, columns[name]) for name in _COLUMNS),
+        **arrays,
         names=bytes(columns["names"]),
         jobs=bytes(columns["jobs"]),
         samples=header.samples,

@@ -1,5 +1,6 @@
 """A single node: it has all tasks of its store, and worker processes of its own."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from evenbeat.node.loop.restart import (
 )
 from evenbeat.node.orderly_stop import end_all_runs
 from evenbeat.node.process.leftovers import worker_records_path
+from evenbeat.node.process.memory import give_back_memory
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.contract import Queue
 from evenbeat.queue.local.local_queue import LocalQueue
@@ -31,6 +33,8 @@ from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.status import Status
 
 _ALL_PARTITIONS: Final = frozenset(range(PARTITION_COUNT))
+_START_SETTLES: Final = 3.0
+"""Seconds after which what a start has recorded is committed."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -76,6 +80,7 @@ class SingleMembership:
     async def start(self) -> None:
         with explain_damaged_store(self.node.database):
             self.restore_tasks()
+        self.node.start_job(_give_back_memory_of_start())
 
     def restore_tasks(self) -> None:
         """Bring in all tasks of the store."""
@@ -127,3 +132,9 @@ class SingleMembership:
 
     async def stop(self) -> None:
         await end_all_runs(self.node)
+
+
+async def _give_back_memory_of_start() -> None:
+    """Once: what a start on a million tasks records takes memory until it is committed."""
+    await asyncio.sleep(_START_SETTLES)
+    await asyncio.to_thread(give_back_memory)

@@ -208,7 +208,7 @@ class TaskTable:
         self._number(rows, some.numbers)
         self.columns.owner[rows] = np.array([*map(self._owner, some.owner_names)], dtype=np.int64)[some.owners]
         self._permit(rows)
-        alike = TasksByKind(some.samples, some.kinds)
+        alike = TasksByKind(some.samples, some.kinds.astype(np.int64))
         enrol_alike(self.columns, self.times, rows, alike, some.phases, self._period_numbers, self._limits)
         self._define_alike(rows, alike)
         self.labels.put_hashes(rows, some.label_counts, label_hashes(some.label_texts)[some.labels])
