@@ -33,6 +33,9 @@ HEADER = """
 few = 2
 [periods.day]
 ranges = ["08:00-18:00"]
+[checks.parent]
+every = "1m"
+command = ["noop"]
 """
 KINDS = (
     'every = "1m"\ncommand = ["noop", "{n}"]',
@@ -46,6 +49,8 @@ KINDS = (
     'every = "2m"\npassive = true',
     'every = "3m"\ncommand = ["noop"]\nstart_at = "2027-03-01T00:00"',
     'every = "3m"\ncommand = ["noop"]\nenabled = false\nlonger_than = "1h"',
+    'every = "3m"\ncommand = ["noop"]\ndepends = ["parent"]',
+    'every = "3m"\ncommand = ["noop"]\ndepends = ["parent"]\nwhen_unreachable = "skip"',
 )
 files = st.dictionaries(st.integers(0, 12), st.integers(0, len(KINDS) - 1), min_size=1)
 
@@ -131,6 +136,7 @@ def content(tasks: TaskTable) -> dict[str, dict[str, object]]:
         values["labels"] = [bool(tasks.labels.have(np.array([row]), *label)[0]) for label in labels]
         extras = (tasks.catch_up, tasks.longer_than, tasks._starts, tasks._pause_ends, tasks.expectations)
         values["extras"] = [of.get(row) for of in extras]
+        values["is parent"] = row in tasks.reachability.parent_rows().tolist()
         found[name] = values
     return found
 
@@ -173,10 +179,10 @@ def test_what_was_changed_is_read_from_the_store(database: Database) -> None:
     database.settle()
     copy = database.copy()
     assert content(database.start(copy)) == content(database.start_without())
-    assert copy.used == 10
+    assert copy.used == 11
     again = database.copy()
     database.start(again)
-    assert again.used == 12
+    assert again.used == 13
 
 
 def test_changes_that_are_not_settled_are_read_from_the_store(database: Database) -> None:
@@ -184,7 +190,7 @@ def test_changes_that_are_not_settled_are_read_from_the_store(database: Database
     database.apply({0: 1, **{n: n % 3 for n in range(1, 12)}})
     copy = database.copy()
     assert content(database.start(copy)) == content(database.start_without())
-    assert copy.used == 11
+    assert copy.used == 12
 
 
 def test_the_database_of_another_day_does_not_take_the_copy_of_this_one(database: Database, tmp_path: Path) -> None:
@@ -202,14 +208,14 @@ def test_the_database_of_another_day_does_not_take_the_copy_of_this_one(database
 def test_a_copy_that_is_up_to_date_is_not_written_again(database: Database) -> None:
     copy = database.copy()
     database.start(copy)
-    assert (copy.used, copy.writing) == (12, None)
+    assert (copy.used, copy.writing) == (13, None)
 
 
 def test_a_small_database_has_no_copy(empty: Database) -> None:
     empty.apply(dict.fromkeys(range(12), 0))
-    empty.start(empty.copy(least=13))
+    empty.start(empty.copy(least=14))
     assert not definition_copy_path(empty.path).exists()
-    empty.start(empty.copy(least=12))
+    empty.start(empty.copy(least=13))
     assert definition_copy_path(empty.path).stat().st_mode & 0o777 == 0o600
 
 
@@ -249,7 +255,7 @@ def test_a_broken_copy_is_not_used(why: str, database: Database, caplog: pytest.
     assert "the definitions are read from the database" in caplog.text
     again = database.copy()
     database.start(again)
-    assert again.used == 12, "a new one was written in its place"
+    assert again.used == 13, "a new one was written in its place"
 
 
 def test_a_copy_of_another_version_is_not_used(

@@ -111,18 +111,17 @@ class DefinitionCopy:
 
     def keep(self, definitions: PlainDefinitions | None) -> None:
         """Write these definitions, which must not change any more, in a thread, if they differ much from the copy."""
-        count = 0 if definitions is None else len(definitions.numbers)
-        if definitions is None or count < self._least:
+        rest, self._rest = self._rest, None
+        if definitions is None or len(definitions.numbers) < self._least:
             return
-        if self._rest is not None and (self._stale + self._new(definitions)) * _STALE_SHARE <= count:
-            return
+        if rest is not None:
+            lacking = int(np.isin(definitions.numbers, rest).sum())
+            if (self._stale + lacking) * _STALE_SHARE <= len(definitions.numbers):
+                return
         self.writing = threading.Thread(
             target=self._write, args=(definitions,), name="evenbeat definitions", daemon=True
         )
         self.writing.start()
-
-    def _new(self, definitions: PlainDefinitions) -> int:
-        return int(np.isin(definitions.numbers, self._rest or []).sum())
 
     # Reading
 
