@@ -25,11 +25,11 @@ class LabelIndex:
 
     def __init__(self) -> None:
         self._hashes = GrowingArray(np.int64)
-        self._row_of = GrowingArray(np.int64)
+        self._row_of = GrowingArray(np.int32)
         self._end = 0
         self._waste = 0
         # By row: its slots lie one after the other.
-        self._first = GrowingArray(np.int64)
+        self._first = GrowingArray(np.int32)
         self._count = GrowingArray(np.int32)
 
     def put(self, rows: Ints, labels: Sequence[Mapping[str, str]]) -> None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -168,7 +168,10 @@ class DefinitionCopy:
 
 
 def _program() -> str:
-    return version("evenbeat")
+    try:
+        return version("evenbeat")
+    except PackageNotFoundError:  # run from its source, without an installation
+        return ""
 
 
 def _encoded(definitions: PlainDefinitions) -> Iterator[bytes]:
