@@ -13,7 +13,6 @@ from evenbeat.store.common.rows import as_text, change_row, entry, past_row, per
 from evenbeat.store.contract import Change, PastDefinition
 from evenbeat.store.sqlite.statements import as_list, query, query_of_rows
 
-_NAMES_AT_ONCE: Final = 10_000
 _AT_ONCE: Final = 100
 """Tasks that one statement creates: half the cost of one by one, and few different statements to keep prepared."""
 
@@ -45,13 +44,11 @@ def _create(
     rows = ((e.number, e.id, e.task.name, owner, now, as_text(e.task)) for e in entries)
     while some := list(islice(rows, _AT_ONCE)):
         connection.execute(query_of_rows("create_task", len(some)), list(chain.from_iterable(some)))
-    connection.execute(query("create_progress"), {"first": last + 1, "last": last + len(entries)})
+    connection.execute(query("create_progress"), (last,))
     if len(entries) <= audit.MAX_DETAILED_CHANGES:
         note(connection, audit.created(entries, now, who))
     else:
-        names = (e.task.name for e in entries)
-        while part := list(islice(names, _NAMES_AT_ONCE)):
-            connection.execute(query("note_created"), {"now": now, "who": who, "names": as_list(part)})
+        connection.execute(query("note_created"), {"now": now, "who": who, "last": last})
     return entries
 
 

@@ -17,16 +17,12 @@ WITH t (number, id, name, owner, created, definition) AS (VALUES :rows)
 SELECT number, id, name, owner, 1, created, created, definition FROM t;
 
 -- name: create_progress
--- For the tasks that were just created, which have all numbers from :first to :last. To look them up would be to read
--- all their definitions.
-WITH RECURSIVE created (number) AS (
-    SELECT :first WHERE :first <= :last UNION ALL SELECT number + 1 FROM created WHERE number < :last
-)
-INSERT INTO progress (task) SELECT number FROM created;
+-- For the tasks that were just created.
+INSERT INTO progress (task) SELECT number FROM tasks WHERE number > ? ORDER BY number;
 
 -- name: note_created
 INSERT INTO changes (at, who, action, name, detail)
-SELECT :now, :who, 'created', value, '' FROM json_each(:names);
+SELECT :now, :who, 'created', name, '' FROM tasks WHERE number > :last ORDER BY number;
 
 -- name: task_versions
 SELECT number, version, changed FROM tasks WHERE removed IS NULL ORDER BY number;
