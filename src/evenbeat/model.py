@@ -614,8 +614,8 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
     def with_phase(self, phase: int, *, pinned: bool | None = None) -> "Task":
         """This task with another phase; `pinned` says whether the definition gives the phase, None keeps that."""
-        schedule = replace(self.schedule, phase=phase, pinned=self.schedule.pinned if pinned is None else pinned)
-        return replace(self, schedule=schedule)
+        schedule = replace(self.schedule, phase=phase)
+        return replace(self, schedule=schedule if pinned is None else replace(schedule, pinned=pinned))
 
 
 class Entry(Struct, frozen=True):

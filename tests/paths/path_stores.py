@@ -1,12 +1,14 @@
 """The stores on which histories are played, each of them empty at the beginning."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psycopg
 from path_world import Watched, WatchedMemory
 
+from evenbeat.node.definition_copy import DefinitionCopy, definition_copy_path
+from evenbeat.node.loop.plain_definitions import PlainDefinitions
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
@@ -15,6 +17,29 @@ Stores = Callable[[], AbstractContextManager[Watched]]
 
 class WatchedSqlite(Watched, SqliteStore):
     """The store in a file."""
+
+
+class CopyingSqlite(WatchedSqlite):
+    """The store in a file, beside which each scheduler leaves a copy of the definitions for the next one."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.copies: list[UsedCopy] = []
+
+    def definition_copy(self) -> DefinitionCopy:
+        self.copies.append(UsedCopy(definition_copy_path(self._path), self, least=1))
+        return self.copies[-1]
+
+
+class UsedCopy(DefinitionCopy):
+    """A copy that knows how many definitions a scheduler has got from it."""
+
+    used = 0
+
+    def plain(self, without: Collection[int]) -> Iterator[PlainDefinitions]:
+        for some in super().plain(without):
+            self.used += len(some.numbers)
+            yield some
 
 
 class WatchedPostgres(Watched, PostgresStore):
@@ -26,11 +51,11 @@ def memory() -> Iterator[Watched]:
     yield WatchedMemory()
 
 
-def sqlite(folder: Path) -> Stores:
+def sqlite(folder: Path, kind: type[WatchedSqlite] = WatchedSqlite) -> Stores:
     @contextmanager
     def opened() -> Iterator[Watched]:
         path = folder / f"{len(list(folder.iterdir()))}.db"
-        store = WatchedSqlite(path)
+        store = kind(path)
         yield store
         store.close()
 

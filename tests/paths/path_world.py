@@ -22,6 +22,7 @@ from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
 from evenbeat.node.answers.task_state import next_run_time
+from evenbeat.node.definition_copy import DefinitionCopy
 from evenbeat.node.loop.chains import read_chains_of
 from evenbeat.node.loop.restart import StoredTasks, restore_all_tasks, restore_partitions
 from evenbeat.node.loop.starter import CLAIM_AHEAD
@@ -84,6 +85,10 @@ class Watched:
     on_batch: Callable[[Batch], None]
     is_cut = False
 
+    def definition_copy(self) -> DefinitionCopy | None:
+        """The copy of definitions that the next scheduler starts with; None for a start without one."""
+        return None
+
     def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
         if self.is_cut:
             return Future()
@@ -126,8 +131,14 @@ class _Membership(SingleMembership):
     """A single node whose workers are those of a world."""
 
     def __init__(self, world: "World") -> None:
-        super().__init__()
+        self._definitions = world.store.definition_copy()
+        super().__init__((), self._definitions)
         self._world = world
+
+    def restore_tasks(self) -> None:
+        super().restore_tasks()
+        if self._definitions is not None and self._definitions.writing is not None:
+            self._definitions.writing.join()
 
     def create_queue(self) -> Queue:
         return self._world  # type: ignore[return-value]

@@ -8,6 +8,7 @@ and both are judged by an oracle that knows nothing of evenbeat.
 """
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from path_events import (
     steps,
 )
 from path_oracle import Oracle
-from path_stores import EmptyDatabase, Stores, memory, postgres, sqlite
+from path_stores import CopyingSqlite, EmptyDatabase, Stores, memory, postgres, sqlite
 from path_timetable import timetable
 from path_world import PERIOD, WatchedMemory, World
 
@@ -182,6 +183,21 @@ def test_in_memory(beginning: Beginning, history: list[Step]) -> None:
 @settings(max_examples=EXAMPLES["sqlite"], suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_on_sqlite(tmp_path: Path, beginning: Beginning, history: list[Step]) -> None:
     must_be_the_same(beginning, history, sqlite(tmp_path))
+
+
+@given(beginning=beginnings, history=histories)
+@settings(max_examples=EXAMPLES["sqlite"], suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_on_sqlite_with_copies_of_definitions(tmp_path: Path, beginning: Beginning, history: list[Step]) -> None:
+    must_be_the_same(beginning, history, sqlite(tmp_path, CopyingSqlite))
+
+
+def test_a_restart_gets_definitions_from_the_copy(tmp_path: Path) -> None:
+    """Otherwise the histories above would compare nothing."""
+    with closing(CopyingSqlite(tmp_path / "a.db")) as store:
+        history = [Step(Pass(5), detour=Detour.RESTART), Step(Pass(5), detour=Detour.KILL)]
+        played(only(TEN), history, store, straight=False)
+        # The first scheduler starts without tasks, the second one leaves a copy.
+        assert [copy.used for copy in store.copies] == [0, 0, 1]
 
 
 @given(beginning=beginnings, history=histories)

@@ -242,6 +242,8 @@ def _used_by_others(
     is_shown: Callable[[Entry], bool] = lambda _: True,
 ) -> Iterator[tuple[Entry, str]]:
     """Of tasks that a change removes or redefines: those that tasks which stay as they are depend on or follow."""
+    if not before:
+        return
     checks, parents = lost_checks(before, after), lost_parents(before, after)
     if checks:
         for name, message in blocked_losses(checks, filter(stays, store.dependents(list(checks))), is_shown):

@@ -4,9 +4,11 @@ The hash of each label (another one in each process) lies in an arena, beside it
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.core.task import Bools
@@ -14,6 +16,8 @@ from evenbeat.core.task import Bools
 WASTE_ALLOWED: Final = 4_096
 """Slots without a label below which nothing is tidied."""
 _NO_LABEL: Final = 0
+_NO_LABEL_HASH: Final = 1
+"""Of a label whose hash would be that of no label."""
 
 
 class LabelIndex:
@@ -21,16 +25,20 @@ class LabelIndex:
 
     def __init__(self) -> None:
         self._hashes = GrowingArray(np.int64)
-        self._row_of = GrowingArray(np.int64)
+        self._row_of = GrowingArray(np.int32)
         self._end = 0
         self._waste = 0
         # By row: its slots lie one after the other.
-        self._first = GrowingArray(np.int64)
+        self._first = GrowingArray(np.int32)
         self._count = GrowingArray(np.int32)
 
     def put(self, rows: Ints, labels: Sequence[Mapping[str, str]]) -> None:
         """Rows have these labels, and no others."""
         counts = np.fromiter(map(len, labels), np.int32, len(rows))
+        self.put_hashes(rows, counts, label_hashes([*chain.from_iterable(some.items() for some in labels if some)]))
+
+    def put_hashes(self, rows: Ints, counts: NDArray[np.int32], hashes: Ints) -> None:
+        """`put` by the number of labels of each row, and the hashes of all labels."""
         known = min(len(self._count.array), int(rows.max(initial=-1)) + 1)
         its = rows[rows < known]
         its = its[self._count.array[its] > 0]
@@ -44,7 +52,6 @@ class LabelIndex:
             return
         for by_row in (self._first, self._count):
             by_row.reserve(int(its.max()) + 1)
-        hashes = [label_hash(*label) for some in labels for label in some.items()]
         begin, self._end = self._end, self._end + len(hashes)
         for arena in (self._hashes, self._row_of):
             arena.reserve(self._end)
@@ -88,6 +95,13 @@ class LabelIndex:
         self._end, self._waste = len(kept), 0
 
 
+def label_hashes(labels: Sequence[tuple[str, str]]) -> Ints:
+    """`label_hash` of many."""
+    hashes = np.fromiter(map(hash, labels), np.int64, len(labels))
+    hashes[hashes == _NO_LABEL] = _NO_LABEL_HASH
+    return hashes
+
+
 def label_hash(key: str, value: str) -> int:
     """Different for different labels, and never that of a slot without one."""
-    return hash((key, value)) or 1
+    return hash((key, value)) or _NO_LABEL_HASH

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.model import NAME_LIMIT, Invalid
@@ -67,11 +68,14 @@ class NameIndex:
 
     def add_many(self, names: Sequence[str], rows: Ints) -> None:
         """Name many rows; if one of the names is refused, none is added."""
-        texts = [_encoded(name) for name in names]
+        self.add_texts(_all_encoded(names), rows)
+
+    def add_texts(self, texts: list[bytes], rows: Ints) -> None:
+        """`add_many` for names in UTF-8, each of a length that names have."""
         hashes = _hashes(texts)
         self._must_be_new(texts, hashes)
-        if len(names) != len(rows) or len(np.unique(rows)) != len(rows):
-            raise ValueError(f"{len(names)} names need as many different rows")
+        if len(texts) != len(rows) or len(np.unique(rows)) != len(rows):
+            raise ValueError(f"{len(texts)} names need as many different rows")
         if rows.min(initial=0) < 0 or self._length.array[rows[rows < self._rows_seen]].any():
             raise _row_named_error()
         self._make_room(int(rows.max(initial=-1)))
@@ -99,6 +103,11 @@ class NameIndex:
         starts = self._offset.array[rows]
         ends = (starts + self._length.array[rows]).tolist()
         return [str(memory[i:j], "utf-8", "surrogatepass") for i, j in zip(starts.tolist(), ends, strict=True)]
+
+    def texts(self, rows: Ints) -> tuple[bytes, NDArray[np.int32]]:
+        """The names of many rows, all of which have one, one after the other in UTF-8; and how long each is."""
+        starts, lengths = self._offset.array[rows], self._length.array[rows].astype(np.int32)
+        return joined_texts(self._arena.array, starts, lengths), lengths
 
     def matching(self, pattern: str, rows: Ints) -> Ints:
         """Of these rows, all of which have a name: those whose name matches, with * for any text and ? for any
@@ -235,6 +244,15 @@ class NameIndex:
         self._outdated = 0
 
 
+def joined_texts(memory: bytearray | NDArray[np.uint8], starts: Ints, lengths: NDArray[np.int32]) -> bytes:
+    """Texts from a piece of memory, one after the other."""
+    ends = starts + lengths
+    with memoryview(memory) as seen:  # type: ignore[arg-type]
+        if len(starts) and (starts[1:] == ends[:-1]).all():  # as they are after a start
+            return bytes(seen[int(starts[0]) : int(ends[-1])])
+        return b"".join([seen[i:j] for i, j in zip(starts.tolist(), ends.tolist(), strict=True)])
+
+
 def _hashes(texts: Collection[bytes]) -> Ints:
     return np.fromiter(map(hash, texts), np.int64, len(texts))
 
@@ -247,6 +265,13 @@ def _encoded(name: str) -> bytes:
     if not 1 <= len(name) <= NAME_LIMIT:
         raise Invalid(f"a name of {len(name)} characters, accepted: 1 to {NAME_LIMIT}", place="name")
     return name.encode("utf-8", "surrogatepass")
+
+
+def _all_encoded(names: Sequence[str]) -> list[bytes]:
+    lengths = [*map(len, names)]
+    if lengths and not 1 <= min(lengths) <= max(lengths) <= NAME_LIMIT:
+        return [_encoded(name) for name in names]  # which raises an error
+    return [name.encode("utf-8", "surrogatepass") for name in names]
 
 
 def _name_taken_error(name: str) -> Invalid:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from evenbeat.when.schedule import compile_schedule, has_own_phase
 from evenbeat.when.spread import EPOCH, drawn_phase, hash_phase
 from evenbeat.when.wheel import LoadWheel, PlacedTask
 
+_EVEN: Final = Spread.EVEN
 Draw = Callable[[], float]
 """A random number from 0 to less than 1."""
 
@@ -102,12 +104,12 @@ def place_on_wheel(wheel: LoadWheel, tasks: Sequence[Task], draw: Draw, first_sc
     even = []
     for i, task in enumerate(tasks):
         schedule = task.schedule
-        if schedule.every is None or has_own_phase(schedule):
+        if schedule.every is not None and schedule.phase is None and schedule.spread is _EVEN and not task.passive:
+            even.append(i)  # as nearly all
+        elif schedule.every is None or has_own_phase(schedule):
             add_task_to_wheel(wheel, task)
         elif task.passive:
             placed[i] = task.with_phase(hash_phase(task.name, schedule.every))
-        elif schedule.spread is Spread.EVEN:
-            even.append(i)
         else:
             # Drawn once, and kept: Bergamot's phase, or Icinga's offset.
             phase = drawn_phase(schedule.spread, schedule.every, draw(), first_scheduled)

@@ -33,10 +33,16 @@ DEFINED_FLAGS: Final = (
 """What a definition says; the other flags are what has happened to the task."""
 
 _FIELDS_NOT_IN_KIND: Final = {"pause", "name", "schedule", "job", "labels", "weight", "depends", "depends_any"}
-_kind_of: Final = attrgetter(
-    *(field for field in Task.__struct_fields__ if field not in _FIELDS_NOT_IN_KIND),
+_WORDS: Final = {"missed", "backlog", "when_missing", "when_unreachable"}
+"""Enums: their texts are compared, as the hash of an enum is a call of Python."""
+kind_of: Final = attrgetter(
+    *(
+        f"{field}._value_" if field in _WORDS else field
+        for field in Task.__struct_fields__
+        if field not in _FIELDS_NOT_IN_KIND
+    ),
     "schedule.every",
-    "schedule.spread",
+    "schedule.spread._value_",
     "schedule.cron",
     "schedule.at",
     "job.function",
@@ -57,7 +63,7 @@ class TasksByKind(NamedTuple):
     @staticmethod
     def of(tasks: Sequence[Task]) -> "TasksByKind":
         kinds: dict[object, int] = {}
-        which = np.fromiter((kinds.setdefault(_kind_of(t), len(kinds)) for t in tasks), np.int64, len(tasks))
+        which = np.fromiter((kinds.setdefault(kind_of(t), len(kinds)) for t in tasks), np.int64, len(tasks))
         _, firsts = np.unique(which, return_index=True)
         return TasksByKind([tasks[i] for i in firsts.tolist()], which)
 
@@ -77,14 +83,34 @@ def enrol(
 ) -> TasksByKind:
     """Fill in the columns of some rows. Intervals have their phase; periods and limits are numbered."""
     c, alike = columns, TasksByKind.of(tasks)
-    c.every[rows] = alike.value_per_task(lambda task: task.schedule.every or 1)
-    c.calendar[rows], c.second[rows] = -1, 0
     phases = [task.schedule.phase for task in tasks]
-    c.phase[rows] = [phase or 0 for phase in phases]
+    enrol_alike(columns, times, rows, alike, np.array([phase or 0 for phase in phases]), periods, limits)
     others = np.array([i for i, phase in enumerate(phases) if phase is None], dtype=np.int64)
     when = np.array([_schedule_numbers(tasks[i], times) for i in others.tolist()], dtype=np.int64).reshape(-1, 4)
     some = rows[others]
     c.every[some], c.phase[some], c.calendar[some], c.second[some] = when.T
+    c.flags[rows[[i for i in others.tolist() if tasks[i].schedule.parents]]] |= _CHAINED
+    # Commands differ from task to task, so this is asked of each passive check and not of each kind.
+    passive = np.flatnonzero(c.flags[rows] & _PASSIVE).tolist()
+    idle = [i for i in passive if not tasks[i].job.command and tasks[i].job.function is None]
+    c.flags[rows[idle]] |= _NOTHING_TO_RUN
+    c.retry[rows[idle]] = 0
+    return alike
+
+
+def enrol_alike(
+    columns: TaskColumns,
+    times: ScheduleTimes,
+    rows: Ints,
+    alike: TasksByKind,
+    phases: Ints,
+    periods: Mapping[str, int],
+    limits: Mapping[str, int],
+) -> None:
+    """Fill in what all tasks of a kind have in common, and the phases of intervals."""
+    c = columns
+    c.every[rows] = alike.value_per_task(lambda task: task.schedule.every or 1)
+    c.phase[rows], c.calendar[rows], c.second[rows] = phases, -1, 0
     c.has_moving_grid[rows] = moving = alike.value_per_task(has_moving_grid) != 0
     times.any_moves |= bool(moving.any())
     c.period[rows] = alike.value_per_task(lambda task: -1 if task.period is None else periods[task.period])
@@ -94,13 +120,6 @@ def enrol(
     c.retry[rows] = alike.value_per_task(retry_interval_of)
     c.attempts[rows] = alike.value_per_task(attempts_of)
     c.flags[rows] = (c.flags[rows] & (ALL_FLAGS ^ DEFINED_FLAGS)) | alike.value_per_task(_flags).astype(np.uint32)
-    c.flags[rows[[i for i in others.tolist() if tasks[i].schedule.parents]]] |= _CHAINED
-    # Commands differ from task to task, so this is asked of each passive check and not of each kind.
-    passive = np.flatnonzero(c.flags[rows] & _PASSIVE).tolist()
-    idle = [i for i in passive if not tasks[i].job.command and tasks[i].job.function is None]
-    c.flags[rows[idle]] |= _NOTHING_TO_RUN
-    c.retry[rows[idle]] = 0
-    return alike
 
 
 def _schedule_numbers(task: Task, times: ScheduleTimes) -> tuple[int, int, int, int]:

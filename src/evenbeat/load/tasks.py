@@ -4,9 +4,11 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from evenbeat.core.dependencies import DEPENDENCY_KEYS
 from evenbeat.load.config_errors import DocumentErrors
@@ -16,7 +18,18 @@ from evenbeat.load.one_off import RELATIVE_REFUSED, is_relative
 from evenbeat.load.retry_keys import backoff_error, retry_on_error
 from evenbeat.load.size_text import parse_size
 from evenbeat.load.timebox_text import parse_timebox
-from evenbeat.model import SCHEDULE_KINDS, SECOND, Invalid, Job, NotifyContact, Schedule, Task, WhenMissing
+from evenbeat.model import (
+    SCHEDULE_KINDS,
+    SECOND,
+    CommandWord,
+    Invalid,
+    Job,
+    Name,
+    NotifyContact,
+    Schedule,
+    Task,
+    WhenMissing,
+)
 from evenbeat.when.cron_entry import DAY_FIELD, MONTH_FIELD, WEEKDAY_FIELD, parse_cron_entry
 from evenbeat.when.duration import parse_duration
 from evenbeat.when.instant import parse_instant
@@ -76,6 +89,17 @@ _JOB_KEY_SET: Final = frozenset(_JOB_KEYS)
 _PARSED_KEYS: Final = frozenset((*DURATION_KEYS, *_TIME_KEYS, "timebox", "second", "notify", "output_keep"))
 
 
+class _OwnValues(msgspec.Struct):
+    """What may differ from task to task in a table that is like others."""
+
+    name: Name
+    command: tuple[CommandWord, ...]
+    labels: dict[Name, Name] = {}
+
+
+_OWN_KEYS: Final = frozenset({"command", "labels"})
+
+
 class _TableShape(NamedTuple):
     """Facts shared by all tables with the same keys; there are few such sets."""
 
@@ -88,6 +112,10 @@ class _TableShape(NamedTuple):
     """The defaults for these keys."""
     conditional: list[str]
     """The keys that have an effect only on some kinds of tasks."""
+    common: Callable[[dict[str, Any]], tuple[Any, ...]] | None
+    """The values that tables have in common if they differ in name, command and labels only; None if others may."""
+    alike: dict[object, Task]
+    """A task by those values, their types, and whether it is a check."""
 
 
 class TaskBuilder:
@@ -133,6 +161,24 @@ class TaskBuilder:
         shape = self._shapes.get(keys)
         if shape is None:
             shape = self._shapes[keys] = self._shape(table)
+        if shape.common is None:
+            return self._built(path, table, name, shape)
+        values = shape.common(table)
+        # True equals 1, but is another value.
+        those = (path[0], values, tuple(map(type, values)))
+        try:
+            like = shape.alike.get(those)
+        except TypeError:  # a list, or a table
+            return self._built(path, table, name, shape)
+        if like is not None and (task := _like(like, table, name)) is not None:
+            return task
+        before = len(self._errors)
+        task = self._built(path, table, name, shape)
+        if task is not None and len(self._errors) == before and _is_plain(task):
+            shape.alike[those] = task
+        return task
+
+    def _built(self, path: tuple[str, str], table: dict[str, Any], name: str, shape: "_TableShape") -> Task | None:
         if not shape.is_known:
             table = self._errors.known_keys(path, table, TASK_KEYS)
         if shape.spelt:
@@ -154,9 +200,13 @@ class TaskBuilder:
         conditional = [
             key for key in (*table, *(key for key in suiting if key not in table)) if key in CONDITIONAL_KEYS
         ]
-        return _TableShape(
-            kind, table.keys() <= _ALL_KEYS, [key for key in table if key in _PARSED_KEYS], suiting, conditional
-        )
+        is_known = table.keys() <= _ALL_KEYS
+        spelt = [key for key in table if key in _PARSED_KEYS]
+        rest = [key for key in table if key not in _OWN_KEYS]
+        has_common = is_known and kind == "every" and "command" in table and "labels" not in suiting and len(rest) > 1
+        # For two keys and more an itemgetter makes a tuple.
+        common: Any = itemgetter(*rest) if has_common else None
+        return _TableShape(kind, is_known, spelt, suiting, conditional, common, {})
 
     def _without_ineffective_keys(
         self, path: tuple[str, str], table: dict[str, Any], shape: "_TableShape"
@@ -330,6 +380,32 @@ class TaskBuilder:
         except Invalid as e:
             field, _, place = e.place.partition(", ")
             self._errors.refuse((*path, field) if field else path, Invalid(e.problem, column=e.column, place=place))
+
+
+def _is_plain(task: Task) -> bool:
+    """Does nothing but name, command and labels have to be checked in a task like this one?"""
+    return (
+        task.schedule.every is not None
+        and bool(task.job.command)
+        and task.job.function is None
+        and not task.job.env
+        and not task.job.shell
+        and task.start_at is None
+        and not task.passive
+    )
+
+
+def _like(like: Task, table: dict[str, Any], name: str) -> Task | None:
+    """The task of a table that differs from that of another task in name, command and labels only; None if it has to
+    be looked at.
+    """
+    try:
+        own = msgspec.convert({**table, "name": name}, _OwnValues)
+    except msgspec.ValidationError:
+        return None
+    if not own.command or "\0" in "".join(own.command):
+        return None
+    return replace(like, name=own.name, job=replace(like.job, command=own.command), labels=own.labels)
 
 
 def inherit_keys(table: dict[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:

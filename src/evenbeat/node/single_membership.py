@@ -1,5 +1,6 @@
 """A single node: it has all tasks of its store, and worker processes of its own."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,9 +13,16 @@ from evenbeat.model import PARTITION_COUNT, SECOND, Entry
 from evenbeat.node.alerts.sender_process import SenderProcess
 from evenbeat.node.answers.running_runs import running_runs_of
 from evenbeat.node.answers.status import status_of
-from evenbeat.node.loop.restart import GENERATION_KEY, LAST_SEEN_KEY, explain_damaged_store, restore_all_tasks
+from evenbeat.node.loop.restart import (
+    GENERATION_KEY,
+    LAST_SEEN_KEY,
+    CopiedDefinitions,
+    explain_damaged_store,
+    restore_all_tasks,
+)
 from evenbeat.node.orderly_stop import end_all_runs
 from evenbeat.node.process.leftovers import worker_records_path
+from evenbeat.node.process.memory import give_back_memory
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.contract import Queue
 from evenbeat.queue.local.local_queue import LocalQueue
@@ -25,6 +33,8 @@ from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.status import Status
 
 _ALL_PARTITIONS: Final = frozenset(range(PARTITION_COUNT))
+_START_SETTLES: Final = 3.0
+"""Seconds after which what a start has recorded is committed."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -33,11 +43,12 @@ class SingleMembership:
 
     others: None = None
 
-    def __init__(self, all_entries: Sequence[Entry] = ()) -> None:
+    def __init__(self, all_entries: Sequence[Entry] = (), copy: CopiedDefinitions | None = None) -> None:
         """`all_entries` are all tasks of the store if the caller has just created them; then they are not read again,
-        which at 100,000 tasks would take a good part of the start.
+        which at 100,000 tasks would take a good part of the start. What is in the `copy` is not read either.
         """
         self._all_entries = all_entries
+        self._copy = copy
 
     def attach(self, node: Scheduler) -> None:
         self.node = node
@@ -69,6 +80,7 @@ class SingleMembership:
     async def start(self) -> None:
         with explain_damaged_store(self.node.database):
             self.restore_tasks()
+        self.node.start_job(_give_back_memory_of_start())
 
     def restore_tasks(self) -> None:
         """Bring in all tasks of the store."""
@@ -78,7 +90,8 @@ class SingleMembership:
                 node.pending_changes.clear()  # the store has them all
                 self._all_entries = ()
             node.live.read_settings(node.clock.now())
-            node.turns.record(restore_all_tasks(node.tasks, node.turns, node.store, node.clock, self._all_entries))
+            about = node.tasks, node.turns, node.store, node.clock
+            node.turns.record(restore_all_tasks(*about, self._all_entries, self._copy))
             self._all_entries = ()
             node.is_up = True
         node.tasks_are_live()
@@ -119,3 +132,9 @@ class SingleMembership:
 
     async def stop(self) -> None:
         await end_all_runs(self.node)
+
+
+async def _give_back_memory_of_start() -> None:
+    """Once: what a start on a million tasks records takes memory until it is committed."""
+    await asyncio.sleep(_START_SETTLES)
+    await asyncio.to_thread(give_back_memory)

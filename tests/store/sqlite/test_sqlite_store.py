@@ -1,3 +1,5 @@
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 from evenbeat.model import Instant
@@ -56,3 +58,42 @@ class TestASnapshotOfATask:
         assert isinstance(reader, SnapshotReader)
         reader.close()
         writer.close()
+
+
+class TestVersionsOfTasks:
+    def test_every_change_of_a_definition_changes_what_names_it(self, tmp_path: Path) -> None:
+        with closing(SqliteStore(tmp_path / "evenbeat.db")) as store:
+            first, second, third = store.create([a_task("a"), a_task("b"), a_task("c")], "me", T0)
+            store.update([(first.number, a_task("d"))], Instant(T0 + 1))
+            store.update([(second.number, a_task("b"))], Instant(T0 + 2), owner="you")
+            store.remove([third.number], Instant(T0 + 3))
+            assert [*store.task_versions()] == [[(first.number, 2, T0 + 1), (second.number, 2, T0 + 2)]]
+            (again,) = store.create([a_task("c")], "me", Instant(T0 + 4))
+            assert [*chain(*store.task_versions())][2:] == [(again.number, again.version, T0 + 4)]
+
+    def test_a_task_that_still_runs_comes_back_with_another_version(self, tmp_path: Path) -> None:
+        with closing(SqliteStore(tmp_path / "evenbeat.db")) as store:
+            (entry,) = store.create([a_task("a")], "me", T0)
+            store.record(Batch(claims=[a_claim(entry.number)])).result()
+            store.remove([entry.number], Instant(T0 + 1))
+            assert [*store.task_versions()] == []
+            store.create([a_task("a")], "me", Instant(T0 + 2))
+            assert [*store.task_versions()] == [[(entry.number, 2, T0 + 2)]]
+
+    def test_entries_by_their_numbers(self, tmp_path: Path) -> None:
+        with closing(SqliteStore(tmp_path / "evenbeat.db")) as store:
+            first, second, third = store.create([a_task("a"), a_task("b"), a_task("c")], "me", T0)
+            store.remove([second.number], T0)
+            assert [*store.numbered_entries([third.number, second.number, first.number, 99])] == [first, third]
+            assert [*store.numbered_entries([])] == []
+
+    def test_many_tasks_are_created_with_progress_and_audit_of_each(self, tmp_path: Path) -> None:
+        with closing(SqliteStore(tmp_path / "evenbeat.db")) as store:
+            (old,) = store.create([a_task("old")], "me", T0)
+            names = [f"n{i:05}" for i in range(12_345)]
+            store.create([a_task(name) for name in names], "me", T0, "who")
+            assert [condition.entry.task.name for condition in store.conditions()] == [*names, "old"]
+            noted = store.changes(most=20_000)[::-1]
+            assert [(change.name, change.action) for change in noted] == [
+                (name, "created") for name in (old.task.name, *names)
+            ]

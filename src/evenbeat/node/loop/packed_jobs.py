@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenbeat.core.columns import Column, Ints
+from evenbeat.core.name_index import joined_texts
 from evenbeat.core.task import TaskColumns
 
 _WASTE_ALLOWED: Final = 1 << 20
@@ -42,12 +44,20 @@ class PackedJobs:
 
     def put(self, rows: Ints, packed: Sequence[bytes]) -> None:
         """Set the jobs of rows. Their previous jobs are waste, and tidied away when half of the memory is."""
+        self.put_packed(rows, np.fromiter(map(len, packed), np.int32, len(packed)), b"".join(packed))
+
+    def put_packed(self, rows: Ints, lengths: NDArray[np.int32], packed: bytes) -> None:
+        """`put` for jobs that lie one after the other."""
         c = self._columns
-        lengths = np.fromiter(map(len, packed), np.int64, len(packed))
-        c.job_at[rows], c.job_length[rows] = len(self._data) + np.cumsum(lengths) - lengths, lengths
-        self._data += b"".join(packed)
+        c.job_at[rows], c.job_length[rows] = len(self._data) + np.cumsum(lengths, dtype=np.int64) - lengths, lengths
+        self._data += packed
         if len(self._data) > 2 * self._looked_at + _WASTE_ALLOWED:
             self._tidy()
+
+    def packed(self, rows: Ints) -> tuple[bytes, NDArray[np.int32]]:
+        """The jobs of many rows, one after the other, and how long each is."""
+        lengths = self._columns.job_length[rows]
+        return joined_texts(self._data, self._columns.job_at[rows], lengths), lengths
 
     def get(self, row: int) -> bytes:
         start = int(self._columns.job_at[row])

@@ -1,9 +1,9 @@
 """Restores tasks from the store: resolves runs that the last node left open, and makes up for what was missed."""
 
 import logging
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
 from evenbeat.node.loop.chains import StoredChains, read_chains, restore_chains
 from evenbeat.node.loop.own_jobs import StoredOwnJob, read_own_jobs
+from evenbeat.node.loop.plain_definitions import DefinitionCollector, PlainDefinitions
 from evenbeat.node.loop.records import problem_changes_of, task_positions_of
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
@@ -51,17 +52,39 @@ def explain_damaged_store(database: str) -> Iterator[None]:
         ) from e
 
 
+class CopiedDefinitions(Protocol):
+    """A copy of definitions in the store, which are read faster than there: see `node.definition_copy`."""
+
+    def plain(self, without: Collection[int], /) -> Iterator[PlainDefinitions]:
+        """The definitions that are as the store has them, some at a time, without those of some tasks."""
+
+    def others(self) -> Iterable[Entry] | None:
+        """The tasks that `plain` has not given; None if it has given none."""
+
+    def keep(self, definitions: PlainDefinitions | None, /) -> None:
+        """All definitions of plain tasks, for the next start."""
+
+
 def restore_all_tasks(
-    tasks: TaskTable, turns: TurnLoop, store: Store, clock: Clock, all_new: Sequence[Entry] = ()
+    tasks: TaskTable,
+    turns: TurnLoop,
+    store: Store,
+    clock: Clock,
+    all_new: Sequence[Entry] = (),
+    copy: CopiedDefinitions | None = None,
 ) -> Batch:
     """Bring in all tasks of a store; returns a batch to record before anything runs.
 
-    `all_new` are all tasks of a store in which all are new, so that they need not be read again.
+    `all_new` are all tasks of a store in which all are new, so that they need not be read again. Those that are in the
+    `copy` are not read from the store.
     """
     life, c = tasks.lifecycle, tasks.columns
     turns.worker_deaths = StoredWorkerDeaths(store)
     edits = UnsettledEdits(tasks, [] if all_new else store.past_definitions())
-    rows = _add_all(tasks, edits, all_new or store.entries())
+    if copy is None:
+        rows = _add_all(tasks, edits, all_new or store.entries())
+    else:
+        rows = _add_all_from(copy, tasks, edits, store, all_new)
     known, open_claims = tasks.restore_progress(store.progress())
     life.retries.restore(known, lambda row: retried_nominal(store, int(c.number[row]), life.generation))
     open_problems = [] if all_new else list(store.open_problems())
@@ -126,6 +149,18 @@ def _add_all(tasks: TaskTable, edits: UnsettledEdits, entries: Iterable[Entry]) 
     return np.concatenate([tasks.add(edits.unchanged(entries)), *edits.add_changed()])
 
 
+def _add_all_from(
+    copy: CopiedDefinitions, tasks: TaskTable, edits: UnsettledEdits, store: Store, all_new: Sequence[Entry]
+) -> Ints:
+    """`_add_all` with the definitions in a copy, which gets those that it lacks."""
+    tasks.collector = DefinitionCollector()
+    rows = [] if all_new else [tasks.add_plain(some) for some in copy.plain(edits.changed)]
+    others = None if all_new else copy.others()
+    rows.append(tasks.add(edits.unchanged(all_new or (store.entries() if others is None else others))))
+    copy.keep(tasks.collected())
+    return np.concatenate([*rows, *edits.add_changed()])
+
+
 def _begin_new_tasks(
     tasks: TaskTable, turns: TurnLoop, new: Ints, created: Mapping[int, Instant], now: Instant
 ) -> list[SkipColumns]:
@@ -133,9 +168,10 @@ def _begin_new_tasks(
     tasks.lifecycle.pace.mean_rate = tasks.mean_rate
     tasks.lifecycle.begin(new, now)
     turns.passive.schedule_checks(new, now, anew=True)
-    skips = []
-    for i, number in enumerate(tasks.columns.number[new].tolist()):
-        skips += tasks.start_at(new[i : i + 1], min(created.get(number, now), now))
+    numbers = tasks.columns.number[new]
+    skips = tasks.start_at(new[~np.isin(numbers, list(created))], now)
+    for i in np.flatnonzero(np.isin(numbers, list(created))).tolist():
+        skips += tasks.start_at(new[i : i + 1], min(created[int(numbers[i])], now))
     return skips
 
 

@@ -13,7 +13,7 @@ from evenbeat.core.chains import Chains
 from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.core.downtimes import DowntimeRows
 from evenbeat.core.edits import pause, settle_past, unpause
-from evenbeat.core.label_index import LabelIndex
+from evenbeat.core.label_index import LabelIndex, label_hashes
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.name_index import NameIndex
 from evenbeat.core.passive_results import ResultExpectation, expectation_of
@@ -21,7 +21,7 @@ from evenbeat.core.permission import CommandPolicy, may_execute
 from evenbeat.core.problems import KnownProblem, Problems, ProblemUpdate
 from evenbeat.core.reachability import Reachability
 from evenbeat.core.task import ALL_FLAGS, Bools, Flag, SkipColumns
-from evenbeat.core.task_columns import DEFINED_FLAGS, enrol, timebox_setting
+from evenbeat.core.task_columns import DEFINED_FLAGS, TasksByKind, enrol, enrol_alike, timebox_setting
 from evenbeat.core.timed_problems import TimedProblems
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
@@ -39,6 +39,7 @@ from evenbeat.model import (
     Task,
 )
 from evenbeat.node.loop.packed_jobs import NodeColumns, PackedJobs
+from evenbeat.node.loop.plain_definitions import DefinitionCollector, PlainDefinitions, pieces
 from evenbeat.store.contract import TaskProgress
 from evenbeat.store.problem_records import OpenProblem
 from evenbeat.when.instant import parse_instant
@@ -97,6 +98,8 @@ class TaskTable:
         """Of rows that are paused until then."""
         self.expectations: dict[int, ResultExpectation] = {}
         """Of rows that are passive checks: what they say of missing results."""
+        self.collector: DefinitionCollector | None = None
+        """Gets the definitions of tasks that come in; None if nothing needs them."""
         self.occasions: dict[str, set[int]] = {"@reboot": set(), "@shutdown": set()}
 
     # Rows
@@ -192,28 +195,55 @@ class TaskTable:
     def _bring_in(self, entries: Sequence[Entry], periods: Mapping[str, int] | None) -> Ints:
         rows = self.columns.allocate(len(entries))
         self.names.add_many([entry.task.name for entry in entries], rows)
-        numbers = np.array([entry.number for entry in entries], dtype=np.int64)
+        self._number(rows, np.array([entry.number for entry in entries], dtype=np.int64))
+        alike = self._define(rows, entries, periods)
+        if self.collector is not None:
+            self.collector.take(self.columns, rows, entries, alike)
+        return rows
+
+    def add_plain(self, some: PlainDefinitions) -> Ints:
+        """`add` for tasks whose definitions are in columns; they come before all tasks that depend on them."""
+        rows = self.columns.allocate(len(some.numbers))
+        self.names.add_texts(pieces(some.names, some.name_lengths), rows)
+        self._number(rows, some.numbers)
+        self.columns.owner[rows] = np.array([*map(self._owner, some.owner_names)], dtype=np.int64)[some.owners]
+        self._permit(rows)
+        alike = TasksByKind(some.samples, some.kinds.astype(np.int64))
+        enrol_alike(self.columns, self.times, rows, alike, some.phases, self._period_numbers, self._limits)
+        self._define_alike(rows, alike)
+        self.labels.put_hashes(rows, some.label_counts, label_hashes(some.label_texts)[some.labels])
+        self.downtimes.define(rows)
+        self.jobs.put_packed(rows, some.job_lengths, some.jobs)
+        if self.collector is not None:
+            self.collector.take_again(rows, some)
+        return rows
+
+    def collected(self) -> PlainDefinitions | None:
+        """The definitions of plain tasks that the collector has, right after they were brought in; it has no more."""
+        collector, self.collector = self.collector, None
+        if collector is None:
+            return None
+        return collector.collected(self.columns, self.names, self.jobs, self._owners.copy())
+
+    def _number(self, rows: Ints, numbers: Ints) -> None:
         self.columns.number[rows] = numbers
         self._row_by_number.reserve(int(numbers.max(initial=0)) + 1)
         self._row_by_number.array[numbers] = rows + 1
-        self._define(rows, entries, periods)
-        return rows
 
-    def _define(self, rows: Ints, entries: Sequence[Entry], periods: Mapping[str, int] | None) -> None:
+    def _define(self, rows: Ints, entries: Sequence[Entry], periods: Mapping[str, int] | None) -> TasksByKind:
         tasks = [entry.task for entry in entries]
-        self.columns.owner[rows] = [self._owner(entry.owner) for entry in entries]
+        owners = [entry.owner for entry in entries]
+        known = {owner: self._owner(owner) for owner in dict.fromkeys(owners)}
+        self.columns.owner[rows] = [known[owner] for owner in owners]
         self._permit(rows)
         numbers = self._period_numbers if periods is None else periods
         alike = enrol(self.columns, self.times, rows, tasks, numbers, self._limits)
-        self.columns.timebox[rows] = alike.value_per_task(timebox_setting)
-        self.columns.retry_policy[rows] = alike.value_per_task(self.lifecycle.retries.policy_number)
-        self.columns.function[rows] = alike.value_per_task(lambda task: self._function(task.job.function))
-        self.columns.pool[rows] = alike.value_per_task(lambda task: self._pool(task.pool))
+        self._define_alike(rows, alike)
         self.reachability.define(rows, tasks)
         self.labels.put(rows, [task.labels for task in tasks])
         self.downtimes.define(rows)
         encode = msgspec.msgpack.Encoder().encode
-        self.jobs.put(rows, [encode(task.job) for task in tasks])
+        self.jobs.put(rows, [*map(encode, [task.job for task in tasks])])
         for i in np.flatnonzero(self.columns.flags[rows] & int(Flag.ENABLED) == 0).tolist():
             if (pause_ := tasks[i].pause) is not None and pause_.until is not None:
                 self._pause_ends[int(rows[i])] = pause_.until
@@ -221,6 +251,13 @@ class TaskTable:
             self._define_extras(int(rows[i]), tasks[i])
         for i in np.flatnonzero(self.columns.flags[rows] & int(Flag.CHAINED)).tolist():
             self.chains.define(int(rows[i]), tasks[i].schedule, entries[i].changed)
+        return alike
+
+    def _define_alike(self, rows: Ints, alike: TasksByKind) -> None:
+        self.columns.timebox[rows] = alike.value_per_task(timebox_setting)
+        self.columns.retry_policy[rows] = alike.value_per_task(self.lifecycle.retries.policy_number)
+        self.columns.function[rows] = alike.value_per_task(lambda task: self._function(task.job.function))
+        self.columns.pool[rows] = alike.value_per_task(lambda task: self._pool(task.pool))
 
     def _define_extras(self, row: int, task: Task) -> None:
         if task.missed is _MISSED_ALL:

@@ -4,7 +4,7 @@ A changed task comes in with the definition that its recorded progress belongs t
 order: what was due until each of them is settled by the definition before it, as a live node would have done.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -36,6 +36,11 @@ class UnsettledEdits:
     def settled(self) -> list[SettledDefinitions]:
         """All changes of these tasks as settled, for the store."""
         return [SettledDefinitions(number, past[-1].until) for number, past in self._past.items()]
+
+    @property
+    def changed(self) -> Collection[int]:
+        """The numbers of the tasks that have changed."""
+        return self._past.keys()
 
     def unchanged(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """Of all tasks, those that have not changed; the others are kept for `add_changed`."""

@@ -15,6 +15,7 @@ from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import BadFileError, Durability
 from evenbeat.load.pause_gc import without_garbage_collection
 from evenbeat.model import Invalid
+from evenbeat.node.definition_copy import DefinitionCopy, definition_copy_path
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.api_process import ApiProcess
 from evenbeat.node.process.control_socket import ControlServer
@@ -113,7 +114,8 @@ def _make_scheduler(store: Store, database: Path, options: NodeOptions) -> Sched
     if isinstance(store, SqliteStore) and (applied.has_changed or applied.settings.durability is Durability.FULL):
         # Also for the sake of memory: new connections do not hold the pages through which all this was written.
         store.reopen("full" if applied.settings.durability is Durability.FULL else "normal")
-    membership = SingleMembership(applied.all_entries)
+    copy = DefinitionCopy(definition_copy_path(database), store) if isinstance(store, SqliteStore) else None
+    membership = SingleMembership(applied.all_entries, copy)
     return Scheduler(admin, options, membership, clock, database=str(database.resolve()), files_error=applied.problem)
 
 

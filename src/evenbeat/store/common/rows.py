@@ -1,6 +1,6 @@
 """Turns rows of the SQL stores into what they stand for, and definitions into text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -58,6 +58,15 @@ def entry(row: Row) -> Entry:
         raise UnreadableDefinition(
             f"task number {number} has a definition that this program does not understand: {e}"
         ) from e
+
+
+def entries(found: Sequence[Row]) -> Iterable[Entry]:
+    """Entries of rows of these columns, of which there is at least one: without steps of Python for each of them."""
+    *columns, definitions = zip(*found, strict=True)
+    try:
+        return map(Entry, *columns, list(map(_task, definitions)))
+    except msgspec.DecodeError:
+        return map(entry, found)  # the error names the task
 
 
 def period(definition: str) -> Period:

@@ -43,7 +43,6 @@ from evenbeat.store.contract import (
 from evenbeat.store.private_files import create_private
 from evenbeat.store.problem_records import MAX_PROBLEM_NOTES, OpenProblem, ProblemNote, ProblemRecord
 from evenbeat.store.sqlite import problem_changes, task_changes
-from evenbeat.store.sqlite.base import Rows
 from evenbeat.store.sqlite.batch_statements import record
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, explained
 from evenbeat.store.sqlite.filters import problem_conditions, problems_source, sql_conditions
@@ -57,6 +56,7 @@ PLAIN_RUNS: Final = 1_000_000
 """Plain successes that history keeps, of all tasks together: about 130 MB."""
 _PRUNED_AT_ONCE: Final = 5_000
 """Rows of each table that one call of `prune` deletes: some tens of milliseconds."""
+_NUMBERS_AT_ONCE: Final = 10_000
 _PRUNED: Final = (
     *("prune_plain", "prune_notable", "prune_outputs", "prune_skips", "prune_changes"),
     *("prune_problems", "prune_decisions", "prune_messages", "prune_documents", "prune_returned"),
@@ -110,10 +110,20 @@ class SqliteStore(SqliteLayers):
         return list(self._converted(rows.entry, self._select(query("removed_running"))))
 
     def entries(self, only: Filter = ALL_TASKS) -> Iterator[Entry]:
-        return self._converted(rows.entry, self._filtered("entries", only))
+        return self._converted_in_parts(rows.entries, self._select_parts(*_filtered("entries", only)))
+
+    def task_versions(self) -> Iterator[Sequence[tuple[int, int, int]]]:
+        """Number, version and time of the last change of every task, some at a time, by number."""
+        return self._select_parts(query("task_versions"))
+
+    def numbered_entries(self, numbers: Sequence[int]) -> Iterator[Entry]:
+        """The tasks with these numbers, of those that exist."""
+        for at in range(0, len(numbers), _NUMBERS_AT_ONCE):
+            asked = (as_list(numbers[at : at + _NUMBERS_AT_ONCE]),)
+            yield from self._converted_in_parts(rows.entries, self._select_parts(query("tasks_by_number"), asked))
 
     def conditions(self, only: Filter = ALL_TASKS) -> Iterator[Condition]:
-        return self._converted(rows.condition, self._filtered("conditions", only))
+        return self._converted(rows.condition, self._select(*_filtered("conditions", only)))
 
     def count(self, only: Filter = ALL_TASKS) -> int:
         check_filter(only)
@@ -126,11 +136,6 @@ class SqliteStore(SqliteLayers):
 
     def followers(self, names: Sequence[str]) -> list[Entry]:
         return list(self._converted(rows.entry, self._select(query("followers"), (as_list(names),))))
-
-    def _filtered(self, name: str, only: Filter) -> Rows:
-        check_filter(only)
-        condition, values = sql_conditions(only)
-        return self._select(fill_in(name, ":filter", condition), [*values, only.after, only.most])
 
     # Periods, settings, audit
 
@@ -178,7 +183,7 @@ class SqliteStore(SqliteLayers):
     # Progress of tasks, and their runs
 
     def progress(self) -> Iterator[TaskProgress]:
-        return self._converted(progress, self._select(query("progress")))
+        return self._converted_in_parts(progress, self._select_parts(query("progress")))
 
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(rows.past_definition, self._select(query("past_definitions")))
@@ -322,3 +327,10 @@ class SqliteStore(SqliteLayers):
             raise StoreError(f"{path}: the backup cannot be written: {e.strerror}") from e
         finally:
             part.unlink(missing_ok=True)
+
+
+def _filtered(name: str, only: Filter) -> tuple[str, list[str | int]]:
+    """A statement that takes a filter, and its parameters."""
+    check_filter(only)
+    condition, values = sql_conditions(only)
+    return fill_in(name, ":filter", condition), [*values, only.after, only.most]

@@ -24,6 +24,9 @@ INSERT INTO progress (task) SELECT number FROM tasks WHERE number > ? ORDER BY n
 INSERT INTO changes (at, who, action, name, detail)
 SELECT :now, :who, 'created', name, '' FROM tasks WHERE number > :last ORDER BY number;
 
+-- name: task_versions
+SELECT number, version, changed FROM tasks WHERE removed IS NULL ORDER BY number;
+
 -- name: tasks_by_number
 SELECT number, id, version, owner, created, changed, definition
 FROM tasks WHERE removed IS NULL AND number IN (SELECT value FROM json_each(?));
