@@ -212,6 +212,15 @@ def test_how_to_see_and_acknowledge_problems(terminal: Terminal, folder: Path) -
             do(terminal, command, wanted)
 
 
+def test_how_to_run_a_job_after_others(terminal: Terminal, folder: Path) -> None:
+    chains = page("docs/how-to/chains.md")
+    assert "evenbeat set" in chains
+    start(terminal, folder, block("docs/how-to/chains.md", "toml"))
+    for command, wanted in typed(chains):
+        do(terminal, command, wanted)
+    do(terminal, "evenbeat why copy", ["...", "  - it waits for 'backup', 'dump'", "..."])
+
+
 def test_how_to_take_results_from_outside(terminal: Terminal, folder: Path) -> None:
     (folder / "tasks.toml").write_text(block("docs/how-to/passive.md", "toml"))
     do(terminal, "evenbeat up tasks.toml --listen 127.0.0.1:0 &")

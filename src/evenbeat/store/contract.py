@@ -51,6 +51,8 @@ AUDIT_MIN_AGE: Final = 400 * DAY
 """How long a change stays in the audit at least, even if `keep` is shorter ..."""
 AUDIT_MIN_ROWS: Final = 100_000
 """... provided that it is among this many latest changes. Older ones are kept only as long as `keep` says."""
+ENVIRONMENT_TOLD: Final = "environment told"
+"""A setting: a node has named the variables that commands got from versions before. A new store has it from the start."""
 FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
 
 
