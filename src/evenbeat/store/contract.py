@@ -52,7 +52,7 @@ AUDIT_MIN_AGE: Final = 400 * DAY
 AUDIT_MIN_ROWS: Final = 100_000
 """... provided that it is among this many latest changes. Older ones are kept only as long as `keep` says."""
 ENVIRONMENT_TOLD: Final = "environment told"
-"""A setting: a node has named the variables that commands got from versions before. A new store has it from the start."""
+"""A setting: a node has named the variables that commands got from versions before. A new store has it at once."""
 FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
 
 
@@ -460,7 +460,7 @@ class Condition(Struct, frozen=True):
     timebox: int | None = None
     """Of the next run, as it counts; None if nothing ends it, or if there is no next run."""
     longer_than: int | None = None
-    """A run that lasts longer is unusually long, as it counts; None if there is neither a next run nor one under way."""
+    """A run that lasts longer is unusually long; None if there is neither a next run nor one under way."""
     long: bool = False
     """Whether the run under way is unusually long."""
     late: bool = False

@@ -35,7 +35,6 @@ from evenbeat.report.words import (
 )
 from evenbeat.store.contract import Condition, Filter, ProblemFilter, RunRecord, SkipRecord
 from evenbeat.store.problem_records import ProblemRecord
-from evenbeat.when.duration import spoken_duration
 from evenbeat.when.instant import spoken_instant
 from evenbeat.when.zone import Zone
 from evenbeat.wire.replies import NotFound

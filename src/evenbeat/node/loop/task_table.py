@@ -553,12 +553,7 @@ class TaskTable:
 
 
 def _has_extras(task: Task) -> bool:
-    return (
-        task.missed is _MISSED_ALL
-        or task.start_at is not None
-        or task.passive
-        or _cron_text(task).startswith("@")
-    )
+    return task.missed is _MISSED_ALL or task.start_at is not None or task.passive or _cron_text(task).startswith("@")
 
 
 def _cron_text(task: Task) -> str:
