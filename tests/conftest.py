@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from evenbeat.cli.main import main
 
-pytest_plugins = ["api_fixtures", "server_fixtures"]
+pytest_plugins = ["api_fixtures", "newcomer", "server_fixtures"]
 
 # Machines are shared and slow at times, so no example has a deadline. Examples are the same in every run, so that a
 # change is judged by what it changes; HYPOTHESIS_PROFILE=explore looks for new ones.
