@@ -93,7 +93,7 @@ def test_how_to_run_a_job_after_others(terminal: Terminal, folder: Path) -> None
     start(terminal, folder, block("docs/how-to/chains.md", "toml"))
     for command, wanted in to_type("chains.md"):
         do(terminal, command, wanted)
-    do(terminal, "evenbeat why copy", ["copy waits for 'backup' and 'dump'.", "..."])
+    do(terminal, "evenbeat why copy", ["copy waits for backup and dump.", "..."])
 
 
 def test_how_to_take_results_from_outside(terminal: Terminal, folder: Path) -> None:
@@ -158,8 +158,8 @@ def test_how_to_move_in(terminal: Terminal, folder: Path, path: Path) -> None:
     places = {
         "crontab /etc ": f"crontab {CORPUS}/crontab/etc ",
         "/var/lib/jenkins": f"{CORPUS}/jenkins",
-        "/etc/systemd/system": f"{CORPUS}/systemd/etc",
-        "/usr/lib/systemd/system": f"{CORPUS}/systemd/lib",
+        "/etc/systemd/system": f"{CORPUS}/systemd/etc/systemd/system",
+        "/usr/lib/systemd/system": f"{CORPUS}/systemd/lib/systemd/system",
         "/etc/nagios4/nagios.cfg": f"{CORPUS}/nagios/nagios.cfg",
     }
     for command, _ in to_type("migrate.md"):
