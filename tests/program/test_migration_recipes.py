@@ -1,4 +1,4 @@
-"""The programs of docs/how-to/python-migrate.md: what other libraries had, if they are installed, and what it became."""
+"""The programs of docs/how-to/python-migrate.md: those of other libraries, if these are installed, and ours."""
 
 import importlib
 import re
@@ -15,9 +15,7 @@ import pytest
 from evenbeat.testing.app import TestApp
 
 PAGE: Final = (Path(__file__).parents[2] / "docs/how-to/python-migrate.md").read_text()
-PROGRAMS: Final = {
-    name: text for name, text in re.findall(r"^```py\n# (\w+)\.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-}
+PROGRAMS: Final = dict(re.findall(r"^```py\n# (\w+)\.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 """By their names, as the page prints them."""
 LIBRARIES: Final = ("apscheduler", "celery", "huey")
 BEGIN: Final = datetime(2026, 1, 1, 1, 30, tzinfo=UTC)

@@ -173,7 +173,8 @@ def are_lost(meaning: Small, flags: Flags) -> Bools:
 def ends_for_followers(meaning: Small, flags: Flags, for_good: Bools, retried: Bools) -> tuple[Bools, Bools]:
     """Which of these runs are successes, and which are final failures, for the tasks that run after theirs?
 
-    `for_good`: lost or dropped, and not made again. What is `retried` is not over; what a person has stopped is neither.
+    `for_good`: lost or dropped, and not made again. What is `retried` is not over, and what a person has stopped is
+    neither.
     """
     is_task = flags & int(Flag.CHECK | Flag.REMOVED) == 0
     is_good = meaning & SUCCESS != 0

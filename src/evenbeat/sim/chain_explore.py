@@ -217,10 +217,12 @@ def runs_when_it_may(step: ChainStep) -> bool:
 
 def accounted_exactly_once(step: ChainStep) -> bool:
     """A nominal time that a task owes stays owed, or it is claimed, or skipped with its reason: replaced by a newer one
-    (coalesced), outside the period, or come while the task was disabled.
+    (coalesced), outside the period, or come while the task was disabled. An edit keeps what parents that stay have
+    done.
     """
     if step.event == "edited":
-        return not step.claims and not step.skips
+        stays = step.before.unused & set(step.schedule.parents)
+        return not step.claims and not step.skips and step.after.unused == stays
     before = _due_nominal(step.schedule, step.before.unused, step.nominals_before)
     after = _due_nominal(step.schedule, step.after.unused, step.nominals)
     gone = [n for n, _ in step.claims] + [n for n, _ in step.skips]
@@ -260,7 +262,7 @@ def _events(shape: ChainShape, state: ChainState) -> Iterator[str]:
         yield "end"
 
 
-def _play(shape: ChainShape, node: _Node, event: str) -> ChainStep:
+def _play(node: _Node, event: str) -> ChainStep:
     before, nominals = node.state, node.nominals
     claims, skips = node.play(event)
     return ChainStep(node.schedule, before, event, node.state, nominals, node.nominals, claims, skips, node.is_due)
@@ -290,15 +292,15 @@ def _broken(shape: ChainShape, state: ChainState, event: str, kind: type[Chains]
     """The property that this event breaks, empty for none, and the state after it."""
     try:
         node = _Node(shape, state, kind)
-        step = _play(shape, node, event)
+        step = _play(node, event)
         for name, holds in CHAIN_PROPERTIES.items():
             if not holds(step):
                 return name, step.after
         for following in _events(shape, step.after):
             live = _Node(shape, state, kind)
             live.play(event)
-            going_on = _play(shape, live, following)
-            anew = _play(shape, _Node(shape, step.after, kind), following)
+            going_on = _play(live, following)
+            anew = _play(_Node(shape, step.after, kind), following)
             same = (going_on.after, len(going_on.claims), [reason for _, reason in going_on.skips], going_on.is_due)
             if same != (anew.after, len(anew.claims), [reason for _, reason in anew.skips], anew.is_due):
                 return CHAIN_KILLED, step.after

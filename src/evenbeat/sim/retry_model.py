@@ -134,7 +134,7 @@ class RetryStep(NamedTuple):
     is_open: bool
     """Is the period open after the event?"""
     ends: tuple[tuple[bool, int], ...]
-    """What tasks that run after this one learn: whether a run has succeeded, or failed for good, and its nominal time."""
+    """What tasks that run after this one learn: has a run succeeded, or failed for good; and its nominal time."""
     is_final: bool
     """Should they learn of a failure?"""
     is_stop: bool
