@@ -211,13 +211,14 @@ def findings(evidence: Evidence) -> list[str]:
     return [*found, *crowds(evidence)]
 
 
-def jobs(task: Task, evidence: Evidence, lines: list[Line]) -> Iterator[str]:
-    """What is wrong with retries, with runs after others, and with what followed runs that were stopped."""
+def jobs(task: Task, evidence: Evidence, lines: list[Line], until: int = 1 << 62) -> Iterator[str]:
+    """What is wrong with retries, with runs after others up to that time, and with what followed stopped runs."""
     results = {one.name: one.results for one in evidence.tasks}
     grid_skips = [Span(skip.first, skip.last, skip.reason) for skip in task.skips]
     promised = [line.at for line in lines if line.word == "stopped"]
+    made = [(run.nominal, run.kind) for run in task.runs]
     yield from wrongly_retried(task.definition, task.results)
-    yield from wrongly_chained(task.definition, task.results, task.chain_skips, results)
+    yield from wrongly_chained(task.definition, made, task.chain_skips, results, until)
     yield from wrongly_stopped(task.results, grid_skips, promised)
 
 
@@ -276,15 +277,14 @@ def _unexplained(task: Task, lines: list[Line]) -> list[str]:
             found.append(f"the run of {nominal} began {times} times")
         if not rows[nominal]:
             found.append(f"a run of {nominal} began that the store does not know")
-    found += [f"{times} runs have the identity {nominal}" for nominal, times in rows.items() if times > most]
+    found += [f"{'two' if times == 2 else times} runs have the identity {nominal}" for nominal, times in rows.items() if times > most]
     ran = Counter(run.nominal for run in task.runs if run.outcome in RAN)
     not_started = Counter(run.nominal for run in task.runs if run.outcome in NOT_STARTED)
-    for nominal, times in not_started.items():
-        if begun[nominal] > rows[nominal] - times:
-            found.append(f"{times} runs of {nominal} are recorded as not started, but began")
-    for nominal, times in ran.items():
-        if ended[nominal] < times and not task.is_silent:
-            found.append(f"{times} runs of {nominal} are recorded as made, but {ended[nominal]} ended")
+    for run in task.runs:
+        if run.outcome in NOT_STARTED and begun[run.nominal] > rows[run.nominal] - not_started[run.nominal]:
+            found.append(f"the run of {run.nominal} is recorded {run.outcome}, but began")
+        if run.outcome in RAN and ended[run.nominal] < ran[run.nominal] and not task.is_silent:
+            found.append(f"the run of {run.nominal} is recorded {run.outcome}, but did not end")
     return found
 
 

@@ -56,18 +56,20 @@ def wrongly_retried(definition: Mapping[str, Any], results: Iterable[Result]) ->
 
 def wrongly_chained(
     definition: Mapping[str, Any],
-    results: Iterable[Result],
+    made: Iterable[tuple[int, int]],
     skips: Sequence[Span],
     parents: Mapping[str, Sequence[Result]],
+    until: int = 1 << 62,
 ) -> Iterator[str]:
-    """A chain runs once for an end of its first parent, and misses none. `skips` are those of kind chain."""
+    """A chain runs once for an end of its first parent, and misses none, of those up to `until`. `made` are nominal
+    times and kinds of its runs, `skips` those of kind chain.
+    """
     names = parents_of(definition)
     if not names:
         return
-    runs = Counter(run.nominal for run in results if run.kind == CHAIN)
-    ends = (
-        _failures(parents[names[0]]) if definition["schedule"].get("after_failure") else _successes(parents[names[0]])
-    )
+    runs = Counter(nominal for nominal, kind in made if kind == CHAIN)
+    ends_of = _failures if definition["schedule"].get("after_failure") else _successes
+    ends = [run.nominal for run in ends_of(parents[names[0]])]
     for nominal, times in runs.items():
         accounts = times + sum(skip.first <= nominal <= skip.last for skip in skips)
         if accounts > 1:
@@ -77,7 +79,7 @@ def wrongly_chained(
     if len(names) > 1:
         return
     # The latest end may still be owed.
-    for nominal in ends[:-1]:
+    for nominal in [run.nominal for run in ends_of(parents[names[0]]) if run.ended <= until][:-1]:
         if not runs[nominal] and not any(skip.first <= nominal <= skip.last for skip in skips):
             yield f"the end of {nominal} of {names[0]!r} was missed"
 
@@ -102,15 +104,15 @@ def _by_nominal(results: Iterable[Result]) -> Iterator[tuple[int, list[Result]]]
         yield nominal, list(attempts)
 
 
-def _successes(results: Iterable[Result]) -> list[int]:
-    """Nominal times, in the order of their ends."""
-    return [run.nominal for run in sorted(results, key=lambda run: run.ended) if run.outcome == "succeeded"]
+def _successes(results: Iterable[Result]) -> list[Result]:
+    """In the order of their ends."""
+    return [run for run in sorted(results, key=lambda run: run.ended) if run.outcome == "succeeded"]
 
 
-def _failures(results: Iterable[Result]) -> list[int]:
-    """Of runs that failed and were not tried again."""
+def _failures(results: Iterable[Result]) -> list[Result]:
+    """Runs that failed and were not tried again, in the order of their ends."""
     final = [attempts[-1] for _, attempts in _by_nominal(results) if attempts[-1].outcome in _FAILED]
-    return [run.nominal for run in sorted(final, key=lambda run: run.ended)]
+    return sorted(final, key=lambda run: run.ended)
 
 
 def _nominals(parents: Mapping[str, Sequence[Result]], names: Sequence[str]) -> set[int]:
