@@ -277,7 +277,9 @@ def _unexplained(task: Task, lines: list[Line]) -> list[str]:
             found.append(f"the run of {nominal} began {times} times")
         if not rows[nominal]:
             found.append(f"a run of {nominal} began that the store does not know")
-    found += [f"{'two' if times == 2 else times} runs have the identity {nominal}" for nominal, times in rows.items() if times > most]
+    for nominal, times in rows.items():
+        if times > most:
+            found.append(f"{'two' if times == 2 else times} runs have the identity {nominal}")
     ran = Counter(run.nominal for run in task.runs if run.outcome in RAN)
     not_started = Counter(run.nominal for run in task.runs if run.outcome in NOT_STARTED)
     for run in task.runs:
