@@ -35,6 +35,7 @@ WAITING_SECONDS = {
     "tests/api/routes/test_cluster_live.py": 20,
     "tests/paths/test_same_timetable.py": 20,
     "tests/test_cluster_make.py": 15,
+    "tests/test_how_to_pages.py": 15,
     "tests/faults/test_no_majority.py": 15,
     "tests/queue/nats/test_nats_queue.py": 15,
     "tests/cli/commands/test_bench_command.py": 10,
