@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from evenbeat.cli.main import main
 
-pytest_plugins = ["api_fixtures", "server_fixtures"]
+pytest_plugins = ["api_fixtures", "newcomer", "server_fixtures"]
 
 # Machines are shared and slow at times, so no example has a deadline. Examples are the same in every run, so that a
 # change is judged by what it changes; HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -35,6 +35,7 @@ WAITING_SECONDS = {
     "tests/api/routes/test_cluster_live.py": 20,
     "tests/paths/test_same_timetable.py": 20,
     "tests/test_cluster_make.py": 15,
+    "tests/test_how_to_pages.py": 15,
     "tests/faults/test_no_majority.py": 15,
     "tests/queue/nats/test_nats_queue.py": 15,
     "tests/cli/commands/test_bench_command.py": 10,

@@ -3,7 +3,7 @@
 A fenced block marked `console` holds commands after `$ ` and what they print; one marked `python` is run as it stands
 (its asserts are the test). `python -m tools.docs` compares and exits 1 on a difference, `--write` updates the blocks.
 What stands after `$ ` in a block marked `text`, and lines of code that begin with `evenbeat`, need a node: a newcomer's
-test types them in a terminal (tests/test_newcomer.py).
+test types them in a terminal (tests/test_newcomer.py, tests/test_how_to_pages.py).
 """
 
 import difflib

@@ -16,6 +16,7 @@ from waiting import eventually
 from conftest import Evenbeat
 from evenbeat.child_processes.process_table import all_processes, children_by_parent, descendants
 from evenbeat.cli.output.common import warn_of_secret_argument
+from evenbeat.store.contract import ENVIRONMENT_TOLD
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_task
 
@@ -195,13 +196,14 @@ def test_a_password_that_was_typed_is_pointed_out(capsys: pytest.CaptureFixture[
 
 
 def test_the_first_start_after_an_upgrade_names_what_is_no_longer_passed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, evenbeat: Evenbeat
 ) -> None:
     monkeypatch.setenv("EVENBEAT_TOKEN", SECRET)
     monkeypatch.setenv("SITE_OF_MINE", "berlin")
     database = tmp_path / "old.db"
     store = SqliteStore(database)
     store.create([a_task("t")], "me", T0)
+    store.set_settings({ENVIRONMENT_TOLD: None})  # a version before has created it
     store.close()
 
     def logged(path: Path) -> list[str]:
@@ -218,6 +220,13 @@ def test_the_first_start_after_an_upgrade_names_what_is_no_longer_passed(
     assert SECRET not in message
     assert logged(database) == []
     assert logged(tmp_path / "new.db") == []
+
+    fresh = tmp_path / "fresh.db"
+    file = tmp_path / "fresh.toml"
+    file.write_text('[tasks.t]\nevery = "1h"\ncommand = ["noop"]\n')
+    assert evenbeat("apply", str(file), "--db", str(fresh)).code == 0
+    assert evenbeat("add", "more", "--every", "1h", "--db", str(fresh), "--", "noop").code == 0
+    assert logged(fresh) == []
 
 
 def test_another_list_counts_from_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

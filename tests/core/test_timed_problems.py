@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from virtual_node import START, Node
 
 from evenbeat.core.task import Flag
-from evenbeat.core.timed_problems import TimedProblems, TimedUpdate, is_long, rows_without_result
+from evenbeat.core.timed_problems import TimedProblems, TimedUpdate, rows_without_result
 from evenbeat.model import HOUR, MINUTE, SECOND, Cause, Instant, State
 
 NUMBERS = st.sets(st.integers(1, 5))
@@ -43,15 +43,6 @@ def test_one_that_was_open_before_a_restart_closes_as_the_same_and_one_handed_ov
     assert problems.compare(Cause.LONG, (), lambda _: True, Instant(40)) == [
         TimedUpdate(7, Cause.LONG, 50, 50, is_open=False)
     ], "not closed before it opened, though the clock was set back"
-
-
-def test_a_run_is_long_by_what_its_task_says_or_by_its_interval_or_after_an_hour() -> None:
-    assert is_long(11 * SECOND, 10 * SECOND, 0)
-    assert not is_long(10 * SECOND, 10 * SECOND, HOUR)
-    assert not is_long(HOUR, None, MINUTE)
-    assert is_long(HOUR + 1, None, 0)
-    assert not is_long(3 * HOUR, None, 2 * HOUR)
-    assert is_long(4 * HOUR + 1, None, 2 * HOUR)
 
 
 class TestMissingResults:

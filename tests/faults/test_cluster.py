@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from breakable_cluster import BreakableCluster, Servers
 from cluster_faults import FAULTS
-from cluster_tasks import idle, mixed
+from cluster_tasks import STOPPED, idle, mixed
 from network_proxy import Address, Network
+from run_oracle_jobs import CHAIN
 from waiting import eventually
 
 from evenbeat.core.partition_ownership import LEASE_DURATION
@@ -35,6 +36,8 @@ KILLS = 20 if IS_FULL else 1
 APART = 300
 """Seconds between the wall clocks of the nodes."""
 
+RETRY = 3
+"""The kind of a run in the store."""
 Make = Callable[..., BreakableCluster]
 
 
@@ -83,8 +86,12 @@ def test_a_cluster_is_broken_and_heals(make: Make, names: tuple[str, ...]) -> No
     assert not any(socket.gethostname() in one for one in ids)
     chance = random.Random(str(names))
     for name in names:
+        cluster.stop_run(STOPPED)
         FAULTS[name](cluster, chance)
         assert cluster.lasting_findings(is_timed=IS_FULL) == [], cluster.tails()
+    assert cluster.outcomes()["cancelled"]
+    kinds = {run.kind for task in cluster.records().evidence.tasks for run in task.runs}
+    assert {RETRY, CHAIN} <= kinds
 
 
 @pytest.mark.parametrize("seed", STORMS)
@@ -92,6 +99,7 @@ def test_a_storm(make: Make, seed: int) -> None:
     cluster = make()
     chance = random.Random(seed)
     for name in chance.choices(list(FAULTS), k=6):
+        cluster.stop_run(STOPPED)
         FAULTS[name](cluster, chance)
     assert cluster.lasting_findings(is_timed=True) == [], cluster.tails()
 

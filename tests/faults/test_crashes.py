@@ -14,6 +14,7 @@ import pytest
 import run_oracle
 from crashing_node import CrashingNode
 from run_oracle_checks import Result, unretried
+from run_oracle_jobs import CHAIN
 from waiting import eventually
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
@@ -53,6 +54,7 @@ def test_a_node_is_killed_at_every_boundary(crashing: CrashingNode, points: tupl
         # Not too soon the first time, so that there is something to lose; then as soon as it comes back.
         crashing.start(crash=(point, 1 if i else 8))
         crashing.force("rare", "plain0")
+        crashing.stop_runs("stopped")
         crashing.wait_for_crash()
     crashing.start()
     crashing.live_on()
@@ -75,6 +77,25 @@ def test_workers_and_children_are_killed(crashing: CrashingNode) -> None:
     crashing.stop()
     assert crashing.findings() == []
     assert outcomes(crashing)["lost"]
+
+
+def test_a_run_is_stopped_and_the_node_is_killed(crashing: CrashingNode) -> None:
+    """Before the run has ended; it is cancelled nonetheless, and chains and retries go on where they were."""
+    crashing.start()
+    for name in ("stopped", "slow"):
+        eventually(lambda: bool(crashing.running(name)), "it runs")  # noqa: B023 - asked at once
+        crashing.stop_runs(name)
+        crashing.kill()
+        crashing.start()
+    crashing.live_on()
+    crashing.stop()
+    assert crashing.findings() == []
+    evidence = run_oracle.read(crashing.database, crashing.log)
+    assert outcomes(crashing)["cancelled"]
+    kinds = {task.name: Counter(run.kind for run in task.runs) for task in evidence.tasks}
+    assert kinds["tries"][RETRY]
+    assert kinds["follows"][CHAIN]
+    assert kinds["mourns"][CHAIN]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
@@ -171,6 +192,7 @@ def test_a_storm(crashing: CrashingNode, seed: int) -> None:
         faults = [(fault, chance.randrange(1, 9), 0.5 + chance.random()) for fault in STORE_FAULTS]
         crashing.start(crash=crash, store=chance.choice([None, None, None, None, *faults]))
         crashing.force(*chance.sample(["rare", "plain0", "slow", "fails", "blinks", "each1"], 3))
+        crashing.stop_runs(*chance.sample(["stopped", "slow", "tries", "follows", "both"], 2))
         if chance.random() < 0.3:
             crashing.remove("leaving")
         if chance.random() < 0.3:

@@ -62,6 +62,12 @@ class End(NamedTuple):
     task: str
 
 
+class StopRun(NamedTuple):
+    """By a person."""
+
+    task: str
+
+
 class Stop(NamedTuple):
     """In order."""
 
@@ -95,7 +101,7 @@ class Become(NamedTuple):
     task: str
 
 
-Event = Pass | Edit | Pause | Hours | Force | Behave | End | Stop | Kill | Start | Remove | Return | Become
+Event = Pass | Edit | Pause | Hours | Force | Behave | End | StopRun | Stop | Kill | Start | Remove | Return | Become
 
 
 # By which way
@@ -151,6 +157,8 @@ def play(world: World, step: Step, *, straight: bool = False) -> None:
             world.behaviours[name] = Behaviour(status, None if lasts is None else lasts * SECOND)
         case End(name):
             world.end(name)
+        case StopRun(name):
+            world.stop_run(name)
         case Stop():
             world.stop()
         case Kill(in_turn):

@@ -17,6 +17,7 @@ from path_oracle import Skipped as SkippedOracle
 from path_oracle import StateAfterStep, TaskHistory
 
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.task_stops import tasks_to_stop
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
@@ -228,6 +229,8 @@ class World:
         self.paused: set[str] = set()
         self.gone: set[str] = set()
         self.moments: list[StateAfterStep] = []
+        self._cancelled: set[int] = set()
+        """Runs that their node has told to end."""
         self.no_turns = False
         """The node is up, but has not begun."""
 
@@ -237,6 +240,7 @@ class World:
 
     def cancel(self, tokens: Sequence[int] = ()) -> None:
         for token in [token for token in self.under_way if token in tokens]:
+            self._cancelled.add(token)
             self._ends.append((self.now, token))
 
     def set_clock(self, offset: int) -> None: ...
@@ -318,6 +322,7 @@ class World:
         """At once: nobody will ever hear how runs ended."""
         self.node = None
         self.under_way.clear()
+        self._cancelled.clear()
         self._ends.clear()
 
     def kill_during_turn(self) -> None:
@@ -397,6 +402,8 @@ class World:
         self._ends = [(when, other) for when, other in self._ends if other != token]
         status = self._behaviour(run.name).status_of(run)
         outcome = Outcome.FAILED if status else Outcome.SUCCEEDED
+        outcome = Outcome.CANCELLED if token in self._cancelled else outcome
+        self._cancelled.discard(token)  # the next node counts tokens anew
         started = max(run.nominal, self.begins) if run.nominal <= self.now else self.now
         assert self.node is not None
         self.node.turns.add_results([RunResult(token, outcome, status, started, self.now, b"")])
@@ -448,6 +455,13 @@ class World:
     def force(self, name: str) -> None:
         if self.node is not None:
             self.node.live.force(self.node.admin.select_forced([name], "ana"))
+            self.turn()
+
+    def stop_run(self, name: str) -> None:
+        """A person stops a run, or what waits of a task."""
+        if self.node is not None:
+            entries = tasks_to_stop(self.store, Filter(names=(name,)), Instant(self.now))
+            self.node.live.stop(entries, "ana", "")
             self.turn()
 
     def learn(self) -> None:

@@ -3,9 +3,11 @@
 import pytest
 from hand_driven_node import HandDrivenNode
 
+from evenbeat.cli.output.task_words import condition_words
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Invalid, Outcome
 from evenbeat.report.documents import task_document
 from evenbeat.report.task_status import ConditionReader
+from evenbeat.report.words import timebox_words
 from evenbeat.store.contract import FILTER_STATES, Condition, Filter
 
 
@@ -26,6 +28,48 @@ def agree(driven: HandDrivenNode) -> tuple[list[str], list[str]]:
     assert (len(late), len(stale)) == (status.late, status.stale)
     assert (upcoming.count(Filter(state="late")), upcoming.count(Filter(state="stale"))) == (len(late), len(stale))
     return late, stale
+
+
+class TestUnusuallyLong:
+    @pytest.fixture
+    def driven(self) -> HandDrivenNode:
+        driven = HandDrivenNode(slots=4)
+        driven.add("watched", every="1d", phase="1m", longer_than="30s")
+        driven.add("daily", every="1d", phase="1m")
+        driven.add("hourly", cron="1 * * * *", second=0)
+        assert len(driven.turn(MINUTE)) == 3
+        return driven
+
+    def test_is_a_run_that_lasts_longer_than_its_task_says_or_than_twice_its_interval(
+        self, driven: HandDrivenNode
+    ) -> None:
+        known = [condition(driven, name) for name in ("watched", "daily", "hourly")]
+        assert [one.longer_than for one in known] == [30 * SECOND, 48 * HOUR, 2 * HOUR]
+        assert listed(driven, "long") == []
+        driven.turn(31 * SECOND)
+        assert listed(driven, "long") == ["watched"]
+        driven.turn(2 * HOUR)
+        assert listed(driven, "long") == ["hourly", "watched"]
+
+    def test_a_list_and_a_document_say_so_until_it_ends(self, driven: HandDrivenNode) -> None:
+        driven.turn(31 * SECOND)
+        found = condition(driven, "watched")
+        assert condition_words(found)[0] == "running, unusually long"
+        document = task_document(found, secrets=True)
+        assert (document["long"], document["longer_than"]) == (True, 30)
+        driven.end("watched")
+        driven.turn()
+        assert condition(driven, "watched").long is False
+        assert listed(driven, "long") == []
+
+    def test_the_words_name_what_ends_a_run_and_what_is_unusual(self, driven: HandDrivenNode) -> None:
+        driven.add("boxed", every="1h", phase="1m", timebox="2h", longer_than="1h")
+        driven.add("short", every="1h", phase="1m", timebox="10s")
+        assert [timebox_words(condition(driven, name)) for name in ("watched", "boxed", "short")] == [
+            "no timebox; a run longer than 30 s is unusual",
+            "timebox 2 h; a run longer than 1 h is unusual",
+            "timebox 10 s",
+        ]
 
 
 class TestAtTheLimit:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import ScheduleProgress, next_run
 from evenbeat.load.task_keys import task_from_table
-from evenbeat.model import DAY, MINUTE, SECOND, Entry, Instant, Outcome, Period, RunKind, State
+from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant, Outcome, Period, RunKind, State
 from evenbeat.report.why import why_now
 from evenbeat.report.why_facts import Answer, TaskFacts
 from evenbeat.report.why_past import why_then
@@ -108,6 +108,17 @@ class TestNow:
         found = why_now(facts(condition({"timebox": "1m"}, running_since=at("2026-11-16T12:00"))))
         assert found.answer == "web is running, since Mon 2026-11-16 12:00:00+00:00: 30 s."
         assert "its timebox ends on Mon 2026-11-16 12:01:00+00:00, in 30 s" in found.reasons
+
+    def test_it_says_what_ends_the_next_run_or_that_nothing_does(self) -> None:
+        found = why_now(facts(condition({"timebox": "1m"}, timebox=MINUTE, longer_than=HOUR)))
+        assert "timebox 1 min" in found.reasons
+        found = why_now(facts(condition(longer_than=HOUR)))
+        assert "no timebox; a run longer than 1 h is unusual" in found.reasons
+
+    def test_it_is_running_unusually_long(self) -> None:
+        found = why_now(facts(condition(running_since=at("2026-11-16T12:00"), longer_than=10 * SECOND, long=True)))
+        assert "this run is unusually long" in found.reasons
+        assert "no timebox; a run longer than 10 s is unusual" in found.reasons
 
     def test_somebody_has_paused_it_and_here_is_how_to_resume_it(self) -> None:
         found = why_now(facts(condition(paused=True)))

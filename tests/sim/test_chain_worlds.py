@@ -12,7 +12,7 @@ from evenbeat.sim.chain_explore import CHAIN_WORLDS, ChainShape, explore_chains
 
 @pytest.mark.parametrize("shape", CHAIN_WORLDS, ids=lambda shape: shape.name)
 def test_no_state_of_a_world_breaks_a_property(shape: ChainShape) -> None:
-    explored = explore_chains(shape)
+    explored = explore_chains(shape, most=None if shape.edited is None else 32)
     assert explored.counterexample is None, str(explored.counterexample)
     assert explored.states >= 32
 
@@ -51,6 +51,22 @@ class _LosesAtRestart(Chains):
     def make_due(self, rows: object, now: Instant) -> None:
         if now % 60_000_000 or self._changed:
             super().make_due(rows, now)  # type: ignore[arg-type]
+
+
+class _CountsWhatNewParentsDid(Chains):
+    def define(self, row: int, schedule: Schedule, since: int) -> None:
+        super().define(row, schedule, 0)
+
+
+class _ForgetsWhatStays(Chains):
+    def define(self, row: int, schedule: Schedule, since: int) -> None:
+        self.forget([row] if row in self._tasks else [])
+        super().define(row, schedule, since)
+
+
+@pytest.mark.parametrize("bug", [_CountsWhatNewParentsDid, _ForgetsWhatStays])
+def test_a_bug_of_edits_is_found(bug: Callable[..., Chains]) -> None:
+    assert any(explore_chains(shape, bug, most=20).counterexample for shape in CHAIN_WORLDS if shape.edited)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

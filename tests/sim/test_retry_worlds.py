@@ -10,13 +10,14 @@ from evenbeat.core.gate import Reason
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.problems import Problems, ProblemUpdate
 from evenbeat.core.retries import EndedRun, Retries
+from evenbeat.core.run_plan import ends_for_followers, outcome_meanings
 from evenbeat.core.stopped_runs import withdraw_planned
 from evenbeat.core.task import Bools, Flags, SkipColumns, Small
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import SECOND, Instant, Outcome, RunKind
 from evenbeat.sim import retry_model
 from evenbeat.sim.retry_explore import RETRY_WORLDS, explore_retries
-from evenbeat.sim.retry_model import RetryShape
+from evenbeat.sim.retry_model import EndsForFollowers, RetryShape
 from evenbeat.when.windows import FOREVER
 
 RunOf = Callable[[int], EndedRun]
@@ -164,7 +165,7 @@ def test_what_a_stop_leaves_behind_is_found(
     monkeypatch.setattr(retry_model, function, bug)
     found = explore_retries(STOPPED, most=300).counterexample
     assert found is not None
-    assert found.property == "retries: stopped"
+    assert found.property in ("retries: stopped", "retries: followers")
 
 
 def a_lost_run_is_not_repeated(life: Lifecycle, rows: Ints, now: Instant) -> Ints:
@@ -214,3 +215,36 @@ def test_a_one_off_that_comes_again_is_found() -> None:
     found = explore_retries(ONE_OFF, lifecycle=RecurringLifecycle, most=1_000).counterexample
     assert found is not None
     assert found.property == "retries: one-off"
+
+
+def _of_attempts(meaning: Small, flags: Flags, for_good: Bools, retried: Bools) -> tuple[Bools, Bools]:
+    return ends_for_followers(meaning, flags, for_good, np.zeros_like(retried))
+
+
+def _not_of_lost_runs(meaning: Small, flags: Flags, for_good: Bools, retried: Bools) -> tuple[Bools, Bools]:
+    return ends_for_followers(meaning, flags, np.zeros_like(for_good), retried)
+
+
+def _of_stopped_runs(meaning: Small, flags: Flags, for_good: Bools, retried: Bools) -> tuple[Bools, Bools]:
+    succeeded, failed = ends_for_followers(meaning, flags, for_good, retried)
+    return succeeded, failed | (meaning == outcome_meanings([Outcome.CANCELLED]))
+
+
+def _of_failures_as_successes(meaning: Small, flags: Flags, for_good: Bools, retried: Bools) -> tuple[Bools, Bools]:
+    succeeded, failed = ends_for_followers(meaning, flags, for_good, retried)
+    return succeeded | failed, failed & ~failed
+
+
+@pytest.mark.parametrize(
+    ("bug", "shape"),
+    [
+        (_of_attempts, SMALL),
+        (_not_of_lost_runs, RetryShape("lost", (1,), (Outcome.LOST,), skips=True)),
+        (_of_stopped_runs, RetryShape("stopped", (1,), cancels=True)),
+        (_of_failures_as_successes, SMALL),
+    ],
+)
+def test_an_end_that_followers_should_not_learn_of_is_found(bug: EndsForFollowers, shape: RetryShape) -> None:
+    found = explore_retries(shape, followed=bug).counterexample
+    assert found is not None
+    assert found.property == "retries: followers"

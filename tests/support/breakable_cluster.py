@@ -121,6 +121,13 @@ class BreakableCluster:
         with self.log.open("a") as file:
             file.write(" ".join([*words, str(os.getpid()), str(time.time_ns() // 1_000)]) + "\n")
 
+    def stop_run(self, name: str) -> None:
+        """A person stops a run under way; that a node ends it is written down."""
+        eventually(lambda: self.running(name), f"{name} runs")
+        found = self.evenbeat("stop", name, "--json")
+        if '"found": "run"' in found or '"found":"run"' in found:
+            self.note("stopped", name)
+
     @contextmanager
     def fault(self, name: str) -> Iterator[None]:
         """Something is wrong within, and has healed at the end; then everything goes on."""
@@ -136,7 +143,8 @@ class BreakableCluster:
     def live_on(self) -> None:
         """Until every task has begun and ended once more, and nothing that was due before this is open to account."""
         since = time.time_ns() // 1_000
-        wanted = {task.name for task in self.records().evidence.tasks if task.definition["schedule"]["every"] <= _OFTEN}
+        tasks = self.records().evidence.tasks
+        wanted = {task.name for task in tasks if task.definition["schedule"].get("every", 0) <= _OFTEN}
 
         def is_well() -> bool:
             for program in self.programs.values():
@@ -159,7 +167,7 @@ class BreakableCluster:
 
     def _is_up_to_date(self, since: int) -> bool:
         with connect(self.dsn) as connection:
-            tasks = [task for task in tasks_of(connection) if task.removed is None]
+            tasks = [task for task in tasks_of(connection) if task.removed is None and not task.is_chained]
         return all(task.accounted is not None and task.following > since for task in tasks)
 
     def _until(self, question: Any, what: str) -> None:

@@ -8,8 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from run_oracle import NOT_STARTED, RAN, SECOND, Evidence, Line, Task, crowds, not_made_up, overlaps, unaccounted
+from run_oracle import NOT_STARTED, RAN, SECOND, Evidence, Line, Task, crowds, jobs, not_made_up, overlaps, unaccounted
 from run_oracle_checks import miscounted
+from run_oracle_jobs import retries_of
 
 OPEN: Final = "open"
 """The outcome of a run that was claimed and has not ended, as far as the store knows."""
@@ -73,7 +74,10 @@ def findings(records: ClusterRecords, *, is_timed: bool = False) -> list[str]:
     found = []
     for task in records.evidence.tasks:
         own = by_name[task.name]
-        about = [*unaccounted(task, accounted, is_promised=True), *not_made_up(task), *overlaps(own)]
+        about = [] if task.is_chained else unaccounted(task, accounted, is_promised=True)
+        about += [*not_made_up(task), *overlaps(own)]
+        # What the server has forgotten may be made once more.
+        about += [] if forgotten else jobs(task, records.evidence, own, records.at - _UNSTORED)
         remembered = [line for line in own if not any(a <= line.at <= b for a, b in forgotten)]
         about += _unexplained(task, own, {line.nominal for line in remembered} & known[task.name], remembered)
         about += [*_untimely(task, remembered), *_needless(task, own, faults)]
@@ -81,8 +85,8 @@ def findings(records: ClusterRecords, *, is_timed: bool = False) -> list[str]:
             *_unstored(task, own, faults, records.at),
             *_disorder([s for s in records.sightings if s.name == task.name], forgotten),
         ]
-        about += miscounted(task.definition, task.results)
-        about += _not_back(task, own, faults, records.at) if is_timed else []
+        about += miscounted(task.definition, task.results) if task.definition.get("check") else []
+        about += _not_back(task, own, faults, records.at) if is_timed and not task.is_chained else []
         found += [f"{task.name}: {what}" for what in about]
     return [*found, *crowds(records.evidence), *_shared_tokens(records.sightings)]
 
@@ -108,11 +112,12 @@ def _unexplained(task: Task, lines: list[Line], known: set[int], remembered: lis
     begun = Counter(line.nominal for line in remembered if line.word == "start")
     ended = {line.nominal for line in lines if line.word == "end"}
     rows = Counter(run.nominal for run in task.runs)
-    found = [f"the run of {nominal} began {times} times" for nominal, times in begun.items() if times > 1]
+    most = 1 + retries_of(task.definition)
+    found = [f"the run of {nominal} began {times} times" for nominal, times in begun.items() if times > most]
     found += [f"a run of {nominal} began that the store does not know" for nominal in sorted(known - rows.keys())]
-    found += [f"the run of {nominal} has {times} results" for nominal, times in rows.items() if times > 1]
+    found += [f"the run of {nominal} has {times} results" for nominal, times in rows.items() if times > most]
     for run in task.runs:
-        if run.outcome in NOT_STARTED and begun[run.nominal]:
+        if run.outcome in NOT_STARTED and rows[run.nominal] == 1 and begun[run.nominal]:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but began")
         if run.outcome in RAN and run.nominal not in ended:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but did not end")
@@ -121,16 +126,18 @@ def _unexplained(task: Task, lines: list[Line], known: set[int], remembered: lis
 
 def _untimely(task: Task, lines: list[Line]) -> list[str]:
     """All nodes and workers go by the clock of the store, whatever their own says."""
-    claimed = {run.nominal: run.claimed for run in task.runs}
+    claims: dict[int, list[int]] = defaultdict(list)
+    for run in task.runs:
+        claims[run.nominal].append(run.claimed)
     found = []
     for line in lines:
-        if line.word == "start" and line.nominal in claimed:
+        if line.word == "start" and line.nominal in claims:
+            # Of several attempts that which was claimed shortly before.
+            claimed = min(claims[line.nominal], key=lambda at: abs(line.at - at))
             if line.at < line.nominal - _EARLY:
                 found.append(f"the run of {line.nominal} began at {line.at}, before its time")
-            if not -_EARLY <= line.at - claimed[line.nominal] <= _LATE:
-                found.append(
-                    f"the run of {line.nominal} began at {line.at}, and was claimed at {claimed[line.nominal]}"
-                )
+            if not -_EARLY <= line.at - claimed <= _LATE:
+                found.append(f"the run of {line.nominal} began at {line.at}, and was claimed at {claimed}")
     return found
 
 

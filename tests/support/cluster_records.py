@@ -12,6 +12,7 @@ import psycopg
 from cluster_oracle import OPEN, ClusterRecords, Sighting
 from run_oracle import SECOND, Evidence, Run, Skip, Task, read_log
 from run_oracle_checks import COLUMNS, Result
+from run_oracle_jobs import CHAIN, Span
 
 _LOOK: Final = 0.05
 """Seconds between two looks at the open claims."""
@@ -44,6 +45,9 @@ def tasks_of(connection: "psycopg.Connection[Any]") -> list[Task]:
         runs[task].append(Run(*row))
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
         skips[task].append(Skip(*row))
+    chain_skips = defaultdict(list)
+    for task, *row in connection.execute("SELECT task, first, last, reason FROM skips WHERE kind = %s", (CHAIN,)):
+        chain_skips[task].append(Span(*row))
     tasks = []
     for number, name, created, removed, definition, accounted in connection.execute(
         "SELECT number, name, created, removed, definition, coalesce(c.accounted, p.accounted) "
@@ -52,14 +56,16 @@ def tasks_of(connection: "psycopg.Connection[Any]") -> list[Task]:
         known = json.loads(definition) if isinstance(definition, str | bytes) else definition
         history = sorted(runs[number], key=lambda run: run.claimed)
         known |= {"schedule": _grid(known)}
-        states = results[number] if known.get("check") else []
-        tasks.append(Task(name, created, removed, accounted, known, None, history, skips[number], states))
+        of_task = Task(name, created, removed, accounted, known, None, history, skips[number], results[number])
+        tasks.append(of_task._replace(chain_skips=chain_skips[number]))
     return tasks
 
 
-def _grid(definition: dict[str, Any]) -> dict[str, int]:
-    """The tasks of these tests are all on a grid, however they say it."""
+def _grid(definition: dict[str, Any]) -> dict[str, Any]:
+    """The tasks of these tests are all on a grid, however they say it, or run after others."""
     match definition["schedule"]:
+        case {"after": _} | {"after_failure": _}:
+            return dict(definition["schedule"])
         case {"cron": "* * * * *", "second": second}:
             return {"every": 60 * SECOND, "phase": second * SECOND}
         case {"calendar": str(text)} if text.startswith(_CALENDAR):

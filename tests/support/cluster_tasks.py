@@ -11,6 +11,8 @@ BOUNDARY: Final = 5
 """Seconds: some tasks are due exactly at each multiple."""
 LONGEST: Final = "longest"
 """A task that nearly always runs, and whose runs outlast every fault."""
+STOPPED: Final = "stopped"
+"""A task that a person stops now and then."""
 _WITNESS: Final = Path(__file__).parent / "recording_command.py"
 _IDLE: Final = "noop"
 
@@ -36,6 +38,12 @@ def mixed(folder: Path) -> str:
     add("each", 'every = "2s"', 0.3, 'backlog = "each"')
     add("skips", 'every = "2s"', 0.1, 'missed = "skip"')
     add("all", 'every = "3s"', 0.1, 'missed = "all"')
+    add("tries", 'every = "4s"', 0.02, "retries = 1", 'backoff = "500ms"', status="tries")
+    add("gives-up", 'every = "4s"', 0.02, "retries = 1", 'backoff = "500ms"', status=1)
+    add(STOPPED, 'every = "4s"', 2.5)
+    add("follows", 'after = ["tries"]', 0.1)
+    add("both", 'after = ["plain0", "tries"]', 0.02)
+    add("mourns", 'after_failure = ["gives-up"]', 0.1)
     # More than the limit lets pass, so that there is always somebody who waits for it.
     for i in range(5):
         add(f"limited{i}", 'every = "2s"', 1.1, 'limit = "two"')

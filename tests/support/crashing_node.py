@@ -20,12 +20,13 @@ from evenbeat.client.database import connect_to_live_node
 from evenbeat.client.socket import SocketBackend
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Filter, StoreError
-from evenbeat.wire.requests import ForceTasks, RemoveTasks
+from evenbeat.wire.replies import StopFound
+from evenbeat.wire.requests import ForceTasks, RemoveTasks, StopRuns
 
 _HERE: Final = Path(__file__).parent
 _SLOTS: Final = 10
-_OUTSIDE: Final = ("rare",)
-"""Tasks whose grid does not come within a test."""
+_OUTSIDE: Final = ("rare", "never")
+"""Tasks that may not run within a test."""
 
 
 class CrashingNode:
@@ -61,7 +62,8 @@ class CrashingNode:
                 str(status),
             ]
             command = json.dumps([*words, *watch, *limits, f"slot={_SLOTS}"])
-            lines = [f'every = "{every}"', 'timebox = "30s"', f"command = {command}", *(m for m in more if "=" in m)]
+            when = f'every = "{every}"' if every else ""
+            lines = [when, 'timebox = "30s"', f"command = {command}", *(m for m in more if "=" in m)]
             parts.append("\n".join([f"[{section}.{name}]", *lines, ""]))
 
         for i in range(6):
@@ -82,6 +84,13 @@ class CrashingNode:
         add("sick", "4s", 0.02, 'retry = "1s"', status="sick", section="checks")
         add("rare", "1w", 0.1)
         add("leaving", "1s", 1.2)
+        add("tries", "3s", 0.02, "retries = 2", 'backoff = "500ms"', status="tries")
+        add("gives-up", "3s", 0.02, "retries = 1", 'backoff = "500ms"', status=1)
+        add("stopped", "2s", 1.2, "retries = 1", 'backoff = "200ms"')
+        add("follows", "", 0.1, 'after = ["tries"]')
+        add("both", "", 0.02, 'after = ["steady", "tries"]')
+        add("mourns", "", 0.1, 'after_failure = ["gives-up"]')
+        add("never", "", 0.02, 'after_failure = ["stopped"]')
         parts += [f'[tasks.load{i}]\nevery = "1s"\ncommand = ["noop"]\n' for i in range(self._load)]
         return "\n".join(parts)
 
@@ -194,13 +203,19 @@ class CrashingNode:
         for name in names:
             self._ask(ForceTasks((name,), "test"), "forced", name)
 
+    def stop_runs(self, *names: str) -> None:
+        """What is asked is written down, and that the node ends a run. A forced one that waits is withdrawn."""
+        for name in names:
+            self._write("stops", name)
+            self._ask(StopRuns(Filter(names=(name,)), "test"), "stopped", name)
+
     def remove(self, name: str) -> None:
         """From the file first, which the next node applies; then from the one that lives."""
         tables = self._file.read_text().split("\n[")
         self._file.write_text("\n[".join(table for table in tables if not table.startswith(f"tasks.{name}]")))
         self._ask(RemoveTasks(Filter(names=(name,)), "test"), "removed", name)
 
-    def _ask(self, request: ForceTasks | RemoveTasks, word: str, name: str) -> None:
+    def _ask(self, request: ForceTasks | RemoveTasks | StopRuns, word: str, name: str) -> None:
         with suppress(StoreError, Invalid, OSError):
             node = connect_to_live_node(self.database)
             if node is not None:
@@ -210,7 +225,9 @@ class CrashingNode:
                 with suppress(StoreError, OSError):
                     reply = node.ask(request)
                     # Nothing is promised of a task that the file's change has removed already, at a start.
-                    if isinstance(request, ForceTasks) or (reply.changed is not None and reply.changed.removed):
+                    is_removed = reply.changed is not None and bool(reply.changed.removed)
+                    is_stopped = any(one.found is StopFound.RUN for one in reply.stopped or ())
+                    if isinstance(request, ForceTasks) or is_removed or is_stopped:
                         self._write(word, name)
                 node.close()
 
@@ -235,7 +252,7 @@ class CrashingNode:
 
     def _is_up_to_date(self, tasks: list[run_oracle.Task]) -> bool:
         since = max(int(line.name) for line in run_oracle.read_log(self.log) if line.word == "taken-up")
-        return all(task.accounted is not None and task.following > since for task in tasks)
+        return all(task.accounted is not None and task.following > since for task in tasks if not task.is_chained)
 
     def findings(self) -> list[str]:
         """What is not right, now that the last node was stopped."""

@@ -19,7 +19,7 @@ _EXITING = 0x4
 def main() -> None:
     """`recording_command.py FOLDER SECONDS STATUS [WHAT]...`: a WHAT is `fork`, or `KEY=MOST` to watch a limit.
 
-    STATUS `sick`: well for eight seconds, then for eight seconds not, in two ways.
+    STATUS `sick`: well for eight seconds, then for eight seconds not, in two ways. `tries`: well at its second attempt.
     """
     folder, seconds, status, *rest = sys.argv[1:]
     name, nominal = os.environ["EVENBEAT_NAME"], os.environ["EVENBEAT_NOMINAL"]
@@ -46,6 +46,8 @@ def main() -> None:
         os._exit(0)
     time.sleep(float(seconds))
     write("end")
+    if status == "tries":
+        os._exit(75 if os.environ["EVENBEAT_ATTEMPT"] == "1" else 0)
     now = int(time.time())
     os._exit((now // 8 % 2) * (1 + now % 2) if status == "sick" else int(status))
 

@@ -6,13 +6,14 @@ It shares no code with evenbeat: the file through plain SQL, the grid and the wi
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from run_oracle_checks import COLUMNS, Result, miscounted, misjudged
+from run_oracle_jobs import CHAIN, Span, parents_of, retries_of, wrongly_chained, wrongly_retried, wrongly_stopped
 
 SECOND: Final = 1_000_000
 _DAY: Final = 86_400
@@ -72,6 +73,13 @@ class Task(NamedTuple):
     open_problems: Sequence[str] | None = None
     """Their causes; None: not known."""
     flaps: bool = False
+    chain_skips: Sequence[Span] = ()
+    """What passed by of a task that runs after others."""
+
+    @property
+    def is_chained(self) -> bool:
+        """Has it no grid of its own, but runs after others?"""
+        return bool(parents_of(self.definition))
 
     @property
     def following(self) -> int:
@@ -153,6 +161,9 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
             results[task].append(Result(*row))
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
         skips[task].append(Skip(*row))
+    chain_skips = defaultdict(list)
+    for task, *row in connection.execute("SELECT task, first, last, reason FROM skips WHERE kind = ?", (CHAIN,)):
+        chain_skips[task].append(Span(*row))
     tasks, open_problems = [], defaultdict(list)
     for task, cause in connection.execute("SELECT task, cause FROM problems WHERE closed IS NULL"):
         open_problems[task].append(cause)
@@ -164,7 +175,7 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
         windows = periods[definition["period"]] if "period" in definition else None
         history = sorted(runs[number], key=lambda run: run.claimed)
         known = accounted, definition, windows, history, skips[number], results[number]
-        tasks.append(Task(name, created, removed, *known, open_problems[number], bool(flaps)))
+        tasks.append(Task(name, created, removed, *known, open_problems[number], bool(flaps), chain_skips[number]))
     limits: dict[str, int] = {}
     for (text,) in connection.execute("SELECT value FROM settings WHERE key LIKE 'limits:%'"):
         limits |= json.loads(text)
@@ -193,10 +204,22 @@ def findings(evidence: Evidence) -> list[str]:
         own = [line for line in evidence.lines if line.name == task.name]
         since = [int(line.name) for line in taken_up if int(line.name) > task.created]
         is_promised = any(line.word == "removed" for line in own)
-        about = [*unaccounted(task, since, is_promised=is_promised), *_unexplained(task, own), *not_made_up(task)]
+        about = [] if task.is_chained else unaccounted(task, since, is_promised=is_promised)
+        about += [*_unexplained(task, own), *not_made_up(task), *jobs(task, evidence, own)]
         about += [*overlaps(own), *_forgotten_wishes(task, own), *_of_results(task)]
         found += [f"{task.name}: {what}" for what in about]
     return [*found, *crowds(evidence)]
+
+
+def jobs(task: Task, evidence: Evidence, lines: list[Line], until: int = 1 << 62) -> Iterator[str]:
+    """What is wrong with retries, with runs after others up to that time, and with what followed stopped runs."""
+    results = {one.name: one.results for one in evidence.tasks}
+    grid_skips = [Span(skip.first, skip.last, skip.reason) for skip in task.skips]
+    promised = [line.at for line in lines if line.word == "stopped"]
+    made = [(run.nominal, run.kind) for run in task.runs]
+    yield from wrongly_retried(task.definition, task.results)
+    yield from wrongly_chained(task.definition, made, task.chain_skips, results, until)
+    yield from wrongly_stopped(task.results, grid_skips, promised)
 
 
 def _of_results(task: Task) -> list[str]:
@@ -248,16 +271,21 @@ def _unexplained(task: Task, lines: list[Line]) -> list[str]:
     begun = Counter(line.nominal for line in lines if line.word == "start")
     ended = Counter(line.nominal for line in lines if line.word == "end")
     rows = Counter(run.nominal for run in task.runs)
+    most = 1 + retries_of(task.definition)
     for nominal, times in begun.items():
-        if times > 1:
+        if times > 1 and times > min(rows[nominal], most):
             found.append(f"the run of {nominal} began {times} times")
         if not rows[nominal]:
             found.append(f"a run of {nominal} began that the store does not know")
-    found += [f"two runs have the identity {nominal}" for nominal, times in rows.items() if times > 1]
+    for nominal, times in rows.items():
+        if times > most:
+            found.append(f"{'two' if times == 2 else times} runs have the identity {nominal}")
+    ran = Counter(run.nominal for run in task.runs if run.outcome in RAN)
+    not_started = Counter(run.nominal for run in task.runs if run.outcome in NOT_STARTED)
     for run in task.runs:
-        if run.outcome in NOT_STARTED and begun[run.nominal]:
+        if run.outcome in NOT_STARTED and begun[run.nominal] > rows[run.nominal] - not_started[run.nominal]:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but began")
-        if run.outcome in RAN and not ended[run.nominal] and not task.is_silent:
+        if run.outcome in RAN and ended[run.nominal] < ran[run.nominal] and not task.is_silent:
             found.append(f"the run of {run.nominal} is recorded {run.outcome}, but did not end")
     return found
 
@@ -291,7 +319,8 @@ def _forgotten_wishes(task: Task, lines: list[Line]) -> list[str]:
     found = []
     for line in lines:
         made = [run for run in task.runs if run.kind == _FORCED and run.claimed > line.at - SECOND]
-        if line.word == "forced" and not made and task.removed is None:
+        may_be_withdrawn = any(other.word == "stops" and other.at >= line.at for other in lines)
+        if line.word == "forced" and not made and task.removed is None and not may_be_withdrawn:
             found.append(f"the run that was promised at {line.at} was not made")
         if line.word == "removed":
             found += [f"the run of {r.nominal} was claimed after the removal" for r in task.runs if r.claimed > line.at]

@@ -113,6 +113,8 @@ def _has_failed(definition: dict[str, Any], results: Iterable[Result]) -> bool |
     for run in sorted(results, key=lambda run: run.claimed):
         if run.outcome in _WITH_RESULT:
             failed = run.outcome != "succeeded"
+            # Whether a retry is to come is not said by its runs.
+            failed = None if failed and run.attempt <= (definition.get("retries") or 0) else failed
         elif run.outcome == "lost" and not failed:
             failed = True if definition.get("missed") == "skip" else None
     return failed

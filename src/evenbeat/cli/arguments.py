@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 STATES: Final = (
     *("ok", "warning", "critical", "unknown", "unchecked", "running", "disabled", "failed"),
-    *("paused", "problem", "late", "stale", "unreachable", "downtime"),
+    *("paused", "problem", "late", "stale", "long", "unreachable", "downtime"),
 )
 CAUSES: Final = ("state", "failed", "stale", "long")
 PROBLEM_STATES: Final = ("warning", "critical", "unknown")

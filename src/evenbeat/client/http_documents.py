@@ -141,6 +141,8 @@ def to_condition(sent: TaskAsSent) -> Condition:
         next_run=_to_instant_or_none(sent.next),
         expected_by=_to_instant_or_none(sent.expected_by),
         timebox=None if sent.timebox is None else round(sent.timebox * SECOND),
+        longer_than=None if sent.longer_than is None else round(sent.longer_than * SECOND),
+        long=sent.long,
         late=sent.late,
         stale=sent.stale,
         blocked=sent.blocked or "",

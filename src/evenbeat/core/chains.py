@@ -335,7 +335,10 @@ class Chains:
         task = self._tasks[row]
         of_failure = bool(task.schedule.after_failure)
         parents = [self._latest[name] for name in task.schedule.parents if name in self._latest]
-        task.used = {**task.used, **{parent.number: parent.end(of_failure=of_failure) for parent in parents}}
+        ends = {parent.number: parent.end(of_failure=of_failure) for parent in parents}
+        # Of a new parent only the number may be known, and not what it did before: that stays used.
+        newer = {number: end for number, end in ends.items() if end.is_newer_than(task.used.get(number, NO_END))}
+        task.used = {**task.used, **newer}
         self._changed.add(row)
 
     # For the store

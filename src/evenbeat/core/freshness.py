@@ -12,7 +12,7 @@ from evenbeat.core.guard import grace_of
 from evenbeat.core.next_time import NextRun
 from evenbeat.core.run_plan import timebox_of, timeboxes_within
 from evenbeat.core.task import Bools
-from evenbeat.core.timebox import EXPECTED_WITHOUT_INTERVAL, NO_TIMEBOX, expected_within
+from evenbeat.core.timebox import LEAST_USUAL_LENGTH, NO_TIMEBOX, usual_length
 from evenbeat.model import SECOND, Instant, Task
 from evenbeat.when.nominals import CompiledSchedule
 from evenbeat.when.schedule import compile_schedule
@@ -30,21 +30,21 @@ def is_late(task: Task, following: NextRun | None, now: Instant, *, is_running: 
 
 
 def result_expected_by(task: Task, nominal: int) -> Instant | None:
-    """When the result of this nominal time must be there: after the longest run that is allowed, and the grace. A run
-    that may last for ever is expected to end when the next is due.
+    """When the result of this nominal time must be there: after the longest run that is allowed - without a timebox the
+    longest that is usual - and the grace.
     """
     if nominal >= FOREVER:
         return None
-    every = task.schedule.every
-    times = None if every is not None else compile_schedule(task.schedule, task.name)
-    interval = every if times is None else _since_previous(times, nominal)
-    until_next = every if times is None else _until_next(times, nominal)
-    return Instant(nominal + expected_within(timebox_of(task, nominal), until_next) + grace_of(task, interval))
+    interval, timebox = interval_before(task, nominal), timebox_of(task, nominal)
+    longest = timebox if timebox < NO_TIMEBOX else usual_length(task.longer_than, interval)
+    return Instant(nominal + longest + grace_of(task, interval))
 
 
-def _until_next(times: CompiledSchedule, nominal: int) -> int | None:
-    following = times.next_after(Instant(nominal))
-    return None if following is None else following - nominal
+def interval_before(task: Task, nominal: int) -> int | None:
+    """How long before this nominal time the task had one; None if it had none."""
+    if task.schedule.every is not None:
+        return task.schedule.every
+    return _since_previous(compile_schedule(task.schedule, task.name), nominal)
 
 
 def _since_previous(times: CompiledSchedule, nominal: int) -> int | None:
@@ -52,15 +52,18 @@ def _since_previous(times: CompiledSchedule, nominal: int) -> int | None:
     return None if before is None else nominal - before
 
 
-def are_stale(nominal: Ints, timebox: Ints, interval: Ints, now: Instant) -> Bools:
+def are_stale(nominal: Ints, timebox: Ints, longer_than: Ints, interval: Ints, now: Instant) -> Bools:
     """Of rows of a live node that run something: is the next result overdue? An interval of 0 means none."""
-    stale: Bools = (nominal < FOREVER) & (nominal < now - longest_runs(timebox, interval))
+    stale: Bools = (nominal < FOREVER) & (nominal < now - longest_runs(timebox, longer_than, interval))
     return stale
 
 
-def longest_runs(timebox: Ints, interval: Ints) -> Ints:
-    """As `timebox.expected_within`, for columns: how long after its nominal time the result of each row is expected at
-    the latest. An interval of 0 means none.
-    """
+def longest_runs(timebox: Ints, longer_than: Ints, interval: Ints) -> Ints:
+    """As in `result_expected_by`, for columns: how long after its nominal time each row may run at the latest."""
     box = timeboxes_within(timebox, interval)
-    return np.where(box < NO_TIMEBOX, box, np.where(interval > 0, interval, EXPECTED_WITHOUT_INTERVAL))
+    return np.where(box < NO_TIMEBOX, box, usual_lengths(longer_than, interval))
+
+
+def usual_lengths(longer_than: Ints, interval: Ints) -> Ints:
+    """As `timebox.usual_length`, for columns, where 0 means that a task does not say it, or has no interval."""
+    return np.where(longer_than > 0, longer_than, np.maximum(2 * interval, LEAST_USUAL_LENGTH))

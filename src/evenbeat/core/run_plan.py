@@ -168,3 +168,16 @@ def are_lost(meaning: Small, flags: Flags) -> Bools:
     """Which of these runs ended with their worker or node, so that their tasks may owe one more?"""
     lost: Bools = (meaning & CUT_SHORT != 0) & (flags & int(Flag.REMOVED) == 0)
     return lost
+
+
+def ends_for_followers(meaning: Small, flags: Flags, for_good: Bools, retried: Bools) -> tuple[Bools, Bools]:
+    """Which of these runs are successes, and which are final failures, for the tasks that run after theirs?
+
+    `for_good`: lost or dropped, and not made again. What is `retried` is not over, and what a person has stopped is
+    neither.
+    """
+    is_task = flags & int(Flag.CHECK | Flag.REMOVED) == 0
+    is_good = meaning & SUCCESS != 0
+    failed: Bools = is_task & ~is_good & ~retried & (for_good | (meaning & GIVES_RESULT != 0))
+    succeeded: Bools = is_task & is_good
+    return succeeded, failed

@@ -83,6 +83,8 @@ class TaskColumns(ScheduleColumns):
     priority = Column(np.int8, 0)
     retry = SharedValueColumn(0)
     attempts = Column(np.uint8, 3)
+    longer_than = SharedValueColumn(0)
+    """A run that lasts longer is unusually long; 0 for the default, see `freshness.usual_lengths`."""
     retry_policy = Column(np.uint32, 0)
     """Of a task that is no check: the number of what it says of its retries, see `core.retries`; 0 for none."""
     state = Column(np.uint8, State.OK)

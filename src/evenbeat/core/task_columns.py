@@ -117,6 +117,7 @@ def enrol_alike(
     c.limit[rows] = alike.value_per_task(lambda task: 0 if task.limit is None else limits[task.limit])
     c.priority[rows] = alike.value_per_task(lambda task: task.priority)
     c.tolerance[rows] = alike.value_per_task(lambda task: -1 if task.tolerance is None else task.tolerance)
+    c.longer_than[rows] = alike.value_per_task(lambda task: task.longer_than or 0)
     c.retry[rows] = alike.value_per_task(retry_interval_of)
     c.attempts[rows] = alike.value_per_task(attempts_of)
     c.flags[rows] = (c.flags[rows] & (ALL_FLAGS ^ DEFINED_FLAGS)) | alike.value_per_task(_flags).astype(np.uint32)

@@ -11,7 +11,8 @@ CHECK_TIMEBOX: Final = 60 * SECOND
 """A check that has not answered within a minute has a result: UNKNOWN."""
 NO_TIMEBOX: Final = 36_525 * DAY
 """A hundred years: the timebox of a run that nothing ends."""
-EXPECTED_WITHOUT_INTERVAL: Final = HOUR
+LEAST_USUAL_LENGTH: Final = HOUR
+"""Shorter runs are not unusually long, unless their task says so."""
 LONGEST_KILL_AFTER: Final = 5 * SECOND
 
 
@@ -29,13 +30,9 @@ def gone_within(interval: int) -> int:
     return interval - LONGEST_KILL_AFTER if interval >= 3 * LONGEST_KILL_AFTER else interval * 2 // 3
 
 
-def expected_within(timebox: int, interval: int | None) -> int:
-    """How long after its nominal time the result of a run is expected at the latest: of one without a timebox within
-    its interval.
-    """
-    if timebox < NO_TIMEBOX:
-        return timebox
-    return interval or EXPECTED_WITHOUT_INTERVAL
+def usual_length(longer_than: int | None, interval: int | None) -> int:
+    """A run that lasts longer is unusually long: as its task says, by default twice its interval, at least an hour."""
+    return longer_than or max(2 * (interval or 0), LEAST_USUAL_LENGTH)
 
 
 def kill_after(timebox: int) -> int:

@@ -14,12 +14,10 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.freshness import are_stale
 from evenbeat.core.task import Flag, TaskColumns
 from evenbeat.core.times import ScheduleTimes
-from evenbeat.model import HOUR, MINUTE, Cause, Instant, State
+from evenbeat.model import MINUTE, Cause, Instant, State
 
 STATE_OF: Final = {Cause.STALE: State.UNKNOWN, Cause.LONG: State.WARNING}
 """The causes of timed problems, and how severe they are."""
-LEAST_USUAL_LENGTH: Final = HOUR
-"""Shorter runs are not unusually long, unless their task says so."""
 LEAST_DELAY: Final = MINUTE
 """A result that is less late is not worth a problem, however often its task runs."""
 _EXPECTS_RESULTS: Final = int(Flag.ENABLED | Flag.MINE | Flag.REACHABLE | Flag.PERMITTED)
@@ -153,11 +151,6 @@ def rows_without_result(
     late = expecting_results(columns, np.flatnonzero(columns.nominal < now))
     nominal = columns.nominal[late]
     expected = np.maximum(nominal, since)
-    stale = are_stale(expected, timebox[late], times.interval(late, nominal), now)
+    stale = are_stale(expected, timebox[late], columns.longer_than[late], times.interval(late, nominal), now)
     rows: Ints = late[stale & (expected < now - LEAST_DELAY)]
     return rows
-
-
-def is_long(lasted: int, longer_than: int | None, interval: int) -> bool:
-    """Does a run last longer than its task says? By default than twice the interval, 0 for none, and than an hour."""
-    return lasted > (longer_than or max(2 * interval, LEAST_USUAL_LENGTH))

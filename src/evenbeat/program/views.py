@@ -82,6 +82,10 @@ class TaskInfo:
     """By when the next result is expected."""
     timebox: timedelta | None
     """How long the next run may last; None if nothing ends it."""
+    longer_than: timedelta | None
+    """A run that lasts longer is unusually long; None if there is neither a next run nor one under way."""
+    long: bool
+    """The run under way is unusually long."""
     running_since: datetime | None
     last_start: datetime | None
     last_end: datetime | None
@@ -114,6 +118,8 @@ class TaskInfo:
             next_kind=found.next_kind,
             expected_by=time_or_none(found.expected_by),
             timebox=length_or_none(found.timebox),
+            longer_than=length_or_none(found.longer_than),
+            long=found.long,
             running_since=time_or_none(found.running_since),
             last_start=time_or_none(found.last_start),
             last_end=time_or_none(found.last_end),

@@ -72,6 +72,8 @@ def task_document(condition: Condition, *, secrets: bool) -> dict[str, Any]:
         "summary": condition_summary(condition),
         "retry": None if (retry := waiting_retry(condition)) is None else retry_document(retry, where),
         "waits_for": list(condition.waits_for),
+        "longer_than": None if condition.longer_than is None else condition.longer_than / SECOND,
+        "long": condition.long,
     }
 
 

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.worker_killers import deaths_by_task
 from evenbeat.core.chains import ChainStatus
-from evenbeat.core.freshness import is_late, result_expected_by
+from evenbeat.core.freshness import interval_before, is_late, result_expected_by
 from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import ScheduleProgress, next_run
 from evenbeat.core.permission import CommandPolicy, is_blocked
 from evenbeat.core.run_plan import timebox_of
-from evenbeat.core.timebox import NO_TIMEBOX
+from evenbeat.core.timebox import NO_TIMEBOX, usual_length
 from evenbeat.model import Entry, Instant, Invalid, RunKind, State, Task
 from evenbeat.report.chains import ChainReader
 from evenbeat.report.downtimes import DowntimeReader
@@ -128,7 +128,8 @@ class ConditionReader:
             return self.of_all(self._store.conditions(only))
         if only.state == _DOWNTIME:
             return self._conditions_in_downtime(only)
-        every = self._store.conditions(replace(only, state=None, most=ALL_TASKS.most))
+        state = "running" if only.state == "long" else None
+        every = self._store.conditions(replace(only, state=state, most=ALL_TASKS.most))
         if only.state == "unreachable":
             every = (one for one in every if one.entry.task.depends or one.entry.task.depends_any)
         return islice((one for one in self.of_all(every) if _is_in_computed_state(one, only.state)), only.most)
@@ -178,6 +179,10 @@ def with_next_run(
     is_overdue = expected is not None and expected < now
     nominal = now if chain is not None else FOREVER if found is None else found.nominal
     timebox = NO_TIMEBOX if nominal >= FOREVER else timebox_of(task, nominal)
+    since = condition.running_since
+    interval = None if chain is not None or nominal >= FOREVER else interval_before(task, nominal)
+    longest = usual_length(task.longer_than, interval)
+    has_length = since is not None or (nominal < FOREVER and not task.passive)
     return replace(
         condition,
         blocked=Reason.NOT_FROM_A_FILE.value if blocked else "",
@@ -186,7 +191,9 @@ def with_next_run(
         next_kind=RunKind.GRID if found is None else found.kind,
         expected_by=expected,
         timebox=timebox if timebox < NO_TIMEBOX else None,
-        late=is_late(task, found, now, is_running=condition.running_since is not None),
+        longer_than=longest if has_length else None,
+        long=since is not None and now - since > longest,
+        late=is_late(task, found, now, is_running=since is not None),
         stale=(is_overdue or (is_missing and condition.state not in (None, State.OK))) and not unreachable_through,
         unreachable_through=unreachable_through,
         waits_for=() if chain is None else chain.waits_for,
@@ -199,6 +206,8 @@ def _is_in_computed_state(condition: Condition, state: str | None) -> bool:
             return condition.late
         case "stale":
             return condition.stale
+        case "long":
+            return condition.long
         case _:
             return bool(condition.unreachable_through)
 

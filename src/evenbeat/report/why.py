@@ -34,6 +34,7 @@ from evenbeat.report.words import (
     nominals_of,
     pause_words,
     state_words,
+    timebox_words,
     unreachable_words,
     zone_of,
 )
@@ -202,6 +203,8 @@ def why_now(facts: TaskFacts) -> Answer:
     if facts.not_fine and _IS_UNREACHABLE not in sentence:
         reasons.append(f"it is {unreachable_words(facts.condition)}")
         reasons += facts.not_fine
+    if facts.condition.longer_than is not None:
+        reasons.append(timebox_words(facts.condition))
     deaths = facts.condition.deaths
     if deaths:
         reasons.append(deaths_words(subject.task.name, deaths))
@@ -226,6 +229,8 @@ def _running(subject: ExplainedTask, reasons: list[str]) -> str:
     box = timebox_of(task, since if nominal is None else nominal)
     if box < NO_TIMEBOX:
         reasons.append(f"its timebox ends {subject.ahead(Instant(since + box))}")
+    if subject.facts.condition.long:
+        reasons.append("this run is unusually long")
     if subject.is_forced:
         reasons.append("a forced run waits for this one to end")
     elif not task.enabled or task.paused:

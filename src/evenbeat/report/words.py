@@ -187,3 +187,12 @@ def deaths_words(name: str, deaths: int) -> str:
         f"`evenbeat run {quote(name)}` starts runs alone on a worker process; the first run that ends by itself ends "
         "this"
     )
+
+
+def timebox_words(condition: Condition) -> str:
+    """What ends a run, and after what time it is unusually long: "no timebox; a run longer than 1 h is unusual"."""
+    box, longest = condition.timebox, condition.longer_than
+    words = "no timebox" if box is None else f"timebox {spoken_duration(box)}"
+    if longest is None or (box is not None and box <= longest):
+        return words
+    return f"{words}; a run longer than {spoken_duration(longest)} is unusual"

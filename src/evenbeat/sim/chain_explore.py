@@ -35,12 +35,20 @@ class ChainShape(NamedTuple):
 
     name: str
     schedule: Schedule
+    edited: Schedule | None = None
+    """What an edit makes of it, and another edit takes back."""
 
 
 CHAIN_WORLDS: Final = (
     ChainShape("chains: a task after one other", Schedule(after=("a",))),
     ChainShape("chains: a task after two others", Schedule(after=("b", "a"))),
     ChainShape("chains: a task after a failure of one of two", Schedule(after_failure=("b", "a"))),
+    ChainShape("chains: a task after one or two others, by edits", Schedule(after=("a",)), Schedule(after=("b", "a"))),
+    ChainShape(
+        "chains: a task after a failure of one or two, by edits",
+        Schedule(after_failure=("a",)),
+        Schedule(after_failure=("b", "a")),
+    ),
 )
 
 
@@ -53,6 +61,7 @@ class ChainState(NamedTuple):
     is_enabled: bool = True
     is_open: bool = True
     has_slot: bool = True
+    is_edited: bool = False
 
     def __str__(self) -> str:
         words = ["unused: " + (", ".join(sorted(self.unused)) or "none"), "running" if self.is_running else "idle"]
@@ -85,7 +94,7 @@ class _Node:
         self.life = Lifecycle(columns, Timetable(columns), self.times, int(state.has_slot))
         (self.row,) = columns.allocate(1).tolist()
         self.rows = np.array([self.row])
-        self.state, self.now, self.schedule = state, _NOON, shape.schedule
+        self.state, self.now, self._shape = state, _NOON, shape
         columns.calendar[self.row] = self.times.calendar_number(AFTER_PARENTS)
         self._set_period()
         self.life.set_flag(self.rows, Flag.CHAINED, on=True)
@@ -93,14 +102,14 @@ class _Node:
         self.life.add_restored(self.rows, self.now, self.rows if state.is_running else self.rows[:0])
         self.chains = kind(self.life)
         self.of_failure = bool(shape.schedule.after_failure)
-        self.chains.define(self.row, shape.schedule, int(_NOON - HOUR))
+        self.chains.define(self.row, self.schedule, int(_NOON - HOUR))
         # What was used came ten minutes before what was not.
         self.used = {i: _end(i, _NOON - 20 * MINUTE) for i in range(len(_PARENTS))}
         self.latest = {
             i: _end(i, _NOON - 10 * MINUTE) if name in state.unused else self.used[i] for i, name in enumerate(_PARENTS)
         }
         self.chains.restore_used(
-            self.row, {_PARENTS.index(name): self.used[_PARENTS.index(name)] for name in shape.schedule.parents}
+            self.row, {_PARENTS.index(name): self.used[_PARENTS.index(name)] for name in self.schedule.parents}
         )
         self.chains.restore_parents(
             {name: LatestEnds(i, *self._both(self.latest[i])) for i, name in enumerate(_PARENTS)}
@@ -113,6 +122,11 @@ class _Node:
     def _set_period(self) -> None:
         period = compile_period(_OPEN if self.state.is_open else _CLOSED)
         self.columns.period[self.row] = self.times.period_number(period)
+
+    @property
+    def schedule(self) -> Schedule:
+        edited = self._shape.edited
+        return edited if self.state.is_edited and edited is not None else self._shape.schedule
 
     @property
     def nominals(self) -> dict[str, int]:
@@ -145,6 +159,12 @@ class _Node:
         elif what == "slot":
             self.state = state._replace(has_slot=not state.has_slot)
             self.life.slots = int(self.state.has_slot)
+        elif what == "edited":
+            self.state = state._replace(is_edited=not state.is_edited)
+            self.chains.suspend(self.rows)
+            self.chains.define(self.row, self.schedule, int(self.now))
+            self.chains.know_parents(_PARENTS.index)
+            self.chains.make_due([self.row], self.now)
         elif what == "end":
             self.life.complete(self.rows)
             self.state = state._replace(is_running=False)
@@ -197,8 +217,12 @@ def runs_when_it_may(step: ChainStep) -> bool:
 
 def accounted_exactly_once(step: ChainStep) -> bool:
     """A nominal time that a task owes stays owed, or it is claimed, or skipped with its reason: replaced by a newer one
-    (coalesced), outside the period, or come while the task was disabled.
+    (coalesced), outside the period, or come while the task was disabled. An edit keeps what parents that stay have
+    done.
     """
+    if step.event == "edited":
+        stays = step.before.unused & set(step.schedule.parents)
+        return not step.claims and not step.skips and step.after.unused == stays
     before = _due_nominal(step.schedule, step.before.unused, step.nominals_before)
     after = _due_nominal(step.schedule, step.after.unused, step.nominals)
     gone = [n for n, _ in step.claims] + [n for n, _ in step.skips]
@@ -227,19 +251,21 @@ CHAIN_SENTENCES: Final = {name: " ".join((holds.__doc__ or "").split()) for name
 }
 
 
-def _events(state: ChainState) -> Iterator[str]:
+def _events(shape: ChainShape, state: ChainState) -> Iterator[str]:
     for name in _PARENTS:
         yield f"success {name}"
         yield f"failure {name}"
     yield from ("enabled", "period", "slot", "release")
+    if shape.edited is not None:
+        yield "edited"
     if state.is_running:
         yield "end"
 
 
-def _play(shape: ChainShape, node: _Node, event: str) -> ChainStep:
+def _play(node: _Node, event: str) -> ChainStep:
     before, nominals = node.state, node.nominals
     claims, skips = node.play(event)
-    return ChainStep(shape.schedule, before, event, node.state, nominals, node.nominals, claims, skips, node.is_due)
+    return ChainStep(node.schedule, before, event, node.state, nominals, node.nominals, claims, skips, node.is_due)
 
 
 def explore_chains(shape: ChainShape, kind: type[Chains] = Chains, most: int | None = None) -> ExplorationResult:
@@ -248,7 +274,7 @@ def explore_chains(shape: ChainShape, kind: type[Chains] = Chains, most: int | N
     reached: dict[ChainState, tuple[ChainState | None, str]] = {first: (None, "")}
     states, transitions = [first], 0
     for state in states:
-        for event in _events(state):
+        for event in _events(shape, state):
             transitions += 1
             broken, after = _broken(shape, state, event, kind)
             if broken:
@@ -266,15 +292,15 @@ def _broken(shape: ChainShape, state: ChainState, event: str, kind: type[Chains]
     """The property that this event breaks, empty for none, and the state after it."""
     try:
         node = _Node(shape, state, kind)
-        step = _play(shape, node, event)
+        step = _play(node, event)
         for name, holds in CHAIN_PROPERTIES.items():
             if not holds(step):
                 return name, step.after
-        for following in _events(step.after):
+        for following in _events(shape, step.after):
             live = _Node(shape, state, kind)
             live.play(event)
-            going_on = _play(shape, live, following)
-            anew = _play(shape, _Node(shape, step.after, kind), following)
+            going_on = _play(live, following)
+            anew = _play(_Node(shape, step.after, kind), following)
             same = (going_on.after, len(going_on.claims), [reason for _, reason in going_on.skips], going_on.is_due)
             if same != (anew.after, len(anew.claims), [reason for _, reason in anew.skips], anew.is_due):
                 return CHAIN_KILLED, step.after

@@ -6,9 +6,10 @@ from typing import Final
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.problems import Problems
 from evenbeat.core.retries import Retries
+from evenbeat.core.run_plan import ends_for_followers
 from evenbeat.model import Outcome, RunKind
 from evenbeat.sim.explore import Counterexample, ExplorationResult
-from evenbeat.sim.retry_model import EVERY, RetryShape, RetryState, RetryStep, RetryWorld
+from evenbeat.sim.retry_model import EVERY, EndsForFollowers, RetryShape, RetryState, RetryStep, RetryWorld
 from evenbeat.sim.verify import VerifiedWorld
 from evenbeat.when.windows import FOREVER
 
@@ -22,6 +23,7 @@ RETRY_WORLDS: Final = (
     RetryShape("retries: the node is killed, edits", (2, 0), stops=True),
     RetryShape('retries: the node is killed, missed = "skip"', (1,), _ENDS, stops=True, skips=True, pauses=True),
     RetryShape("retries: a person stops it, the node is killed", (1,), stops=True, cancels=True),
+    RetryShape("retries: a person stops it, lost runs, edits", (1, 0), _ENDS, cancels=True),
     RetryShape("retries: a person stops it, forced runs", (1,), (Outcome.FAILED,), forces=True, cancels=True),
     RetryShape("retries: a one-off, the node is killed", (1,), _ENDS, stops=True, cancels=True, once=True),
     RetryShape("retries: a one-off, forced runs", (1,), (Outcome.LOST,), forces=True, once=True),
@@ -107,6 +109,16 @@ def one_off_runs_once(step: RetryStep) -> bool:
     return is_planned is after.expected.is_owed
 
 
+def followers_learn_once(step: RetryStep) -> bool:
+    """Tasks that run after this one learn of each success once, and of a failure once, when nothing follows it: not of
+    a run that is tried again or made up for, nor of what a person has stopped.
+    """
+    succeeded = [succeeded for succeeded, _ in step.ends]
+    if step.event == f"the run ends: {Outcome.SUCCEEDED.value}":
+        return succeeded == [True]
+    return succeeded == [False] * step.is_final and not (step.is_stop and step.ends)
+
+
 RETRY_PROPERTIES: Final[dict[str, Callable[[RetryStep], bool]]] = {
     "retries: stopped": stopped_for_good,
     "retries: one-off": one_off_runs_once,
@@ -116,6 +128,7 @@ RETRY_PROPERTIES: Final[dict[str, Callable[[RetryStep], bool]]] = {
     "retries: accounted": nominals_are_accounted_for,
     "retries: in time": retried_in_time,
     "retries: problem": problem_exactly_if_final,
+    "retries: followers": followers_learn_once,
 }
 RETRY_SENTENCES: Final = {name: " ".join((holds.__doc__ or "").split()) for name, holds in RETRY_PROPERTIES.items()} | {
     RETRY_ERRORS: "Nothing that can happen to a task that tries again raises an error."
@@ -128,9 +141,10 @@ def explore_retries(
     retries: type[Retries] = Retries,
     problems: type[Problems] = Problems,
     most: int | None = None,
+    followed: EndsForFollowers = ends_for_followers,
 ) -> ExplorationResult:
     """Breadth first from a task that has not run until nothing new turns up, or `most` states have: then incomplete."""
-    world = RetryWorld(shape, lifecycle, retries, problems)
+    world = RetryWorld(shape, lifecycle, retries, problems, followed)
     first = world.initial_state()
     reached: dict[RetryState, tuple[RetryState | None, str]] = {first: (None, "")}
     states, transitions = [first], 0

@@ -5,7 +5,7 @@ production code. Times are relative to now, and the grid comes round every four 
 states. What should happen is kept beside it, as an expectation that reads no column.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,9 +17,9 @@ from evenbeat.core.lost_runs import repeat_lost_runs
 from evenbeat.core.missed_times import resume
 from evenbeat.core.problems import KnownProblem, Problems
 from evenbeat.core.retries import EndedRun, Retries, RetryPolicy, retry_delay
-from evenbeat.core.run_plan import are_dropped_retries, are_lost, outcome_meanings
+from evenbeat.core.run_plan import are_dropped_retries, are_lost, ends_for_followers, outcome_meanings
 from evenbeat.core.stopped_runs import settled_outcome, withdraw_planned
-from evenbeat.core.task import Bools, Flag, ReleaseResult, SkipColumns, TaskColumns
+from evenbeat.core.task import Bools, Flag, Flags, ReleaseResult, SkipColumns, Small, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import SECOND, Cause, Instant, Outcome, RunKind, Schedule, State, Task
@@ -29,6 +29,7 @@ from evenbeat.when.windows import FOREVER, NEVER
 EVERY: Final = 4 * SECOND
 CLOSES: Final = 3 * SECOND
 """When a period that closes does so, in each turn of the grid."""
+EndsForFollowers = Callable[[Small, Flags, Bools, Bools], tuple[Bools, Bools]]
 _NAME: Final = "a"
 _START: Final = 1_000 * EVERY
 _BEFORE: Final = 500 * EVERY
@@ -83,6 +84,8 @@ class Expectation(NamedTuple):
     """Retries that have been claimed since the first attempt."""
     following: int = EVERY
     """The next nominal time that is not accounted for."""
+    is_final: bool = False
+    """A run has failed in this step, and is not tried again."""
     is_owed: bool = False
     """One more run should come for one that was lost, or for the time of a one-off that was missed."""
 
@@ -130,6 +133,10 @@ class RetryStep(NamedTuple):
     """Before the claims and skips of this step."""
     is_open: bool
     """Is the period open after the event?"""
+    ends: tuple[tuple[bool, int], ...]
+    """What tasks that run after this one learn: has a run succeeded, or failed for good; and its nominal time."""
+    is_final: bool
+    """Should they learn of a failure?"""
     is_stop: bool
     """Did a person stop what waited, or has a run ended that a person had stopped?"""
 
@@ -160,9 +167,11 @@ class RetryWorld:
         lifecycle: type[Lifecycle] = Lifecycle,
         retries: type[Retries] = Retries,
         problems: type[Problems] = Problems,
+        followed: EndsForFollowers = ends_for_followers,
     ) -> None:
         self.shape = shape
         self._kinds = (lifecycle, retries, problems)
+        self._followed = followed
 
     def initial_state(self) -> RetryState:
         return RetryState(retries=self.shape.retries[0], at=EVERY if self.shape.once else FOREVER)
@@ -197,7 +206,7 @@ class RetryWorld:
         passes = SECOND if event.endswith(("passes", "second")) else 0
         now, state = _START + state.phase + passes, _moved(state, passes)
         self._put(state, now)
-        expected, skips = state.expected, list[SkipColumns]()
+        expected, skips, self._ends = state.expected, list[SkipColumns](), list[tuple[bool, int]]()
         has_slot, is_paused, retries, run = state.has_slot, state.is_paused, state.retries, state.run
         is_stop = event == "a person stops it" or (run is not None and run.is_stopped)
         match event.split(" ", 3):
@@ -232,8 +241,9 @@ class RetryWorld:
                     expected = expected._replace(is_owed=True)
         self._life.slots = int(has_slot) if run is None else 1
         released = self._life.release(Instant(now))
-        given_up = np.array(list(self._life.retries.take_given_up()), dtype=np.int64)
-        self._problems.learn_given_up(given_up, Instant(now))
+        given_up = self._life.retries.take_given_up()
+        self._problems.learn_given_up(np.array(list(given_up), dtype=np.int64), Instant(now))
+        self._ends += [(False, nominal) for nominal in given_up.values()]
         frame = state._replace(has_slot=has_slot, is_paused=is_paused, retries=retries, run=run)
         step = self._taken(frame, event, released, [*skips, *released.skips], expected, now)
         return step._replace(is_stop=is_stop)
@@ -257,7 +267,16 @@ class RetryWorld:
         for_good = is_lost & ~np.isin(rows, repeated)
         for_good |= are_dropped_retries(meaning, np.array([run.kind]), flags)
         self._problems.learn_runs(rows, flags, meaning, for_good, Instant(now), retried)
+        self._learn_ends(run, meaning, flags, for_good, retried, now)
         return expected
+
+    def _learn_ends(
+        self, run: RunState, meaning: Small, flags: Flags, for_good: Bools, retried: Bools, now: int
+    ) -> None:
+        """What tasks that run after this one learn of its run."""
+        succeeded, failed = self._followed(meaning, flags, for_good, retried)
+        if succeeded[0] or failed[0]:
+            self._ends.append((bool(succeeded[0]), run.nominal + now))
 
     def _expected_after(self, state: RetryState, run: RunState, outcome: Outcome, now: int) -> Expectation:
         expected = state.expected._replace(nominal=None)
@@ -268,10 +287,10 @@ class RetryWorld:
             return expected
         if outcome is Outcome.LOST:
             if self.shape.skips:
-                return expected._replace(has_failed=True)
+                return _failed(expected)
             return expected._replace(is_owed=True)
         if outcome is Outcome.DROPPED:
-            return expected._replace(has_failed=expected.has_failed or run.kind is RunKind.RETRY)
+            return _failed(expected) if run.kind is RunKind.RETRY else expected
         made = expected.made if run.kind is RunKind.RETRY else 0
         delay = retry_delay(RetryPolicy(0, SECOND, 10 * SECOND), _NAME, made + 1)
         before = EVERY - now % EVERY
@@ -282,7 +301,7 @@ class RetryWorld:
         # A run that is planned already leaves no room; a forced one takes the place of the retry.
         is_taken = state.off_grid_due < FOREVER and not state.is_forced
         if made >= state.retries or state.is_paused or is_taken or delay >= before:
-            return expected._replace(has_failed=True)
+            return _failed(expected)
         return expected._replace(nominal=run.nominal, due=delay, before=before, made=made)
 
     def _edit(self, expected: Expectation, retries: int) -> Expectation:
@@ -292,7 +311,7 @@ class RetryWorld:
         life.retries.give_up_unfit(rows)
         life.reset_due(rows)
         if expected.nominal is not None and expected.made >= retries:
-            return expected._replace(nominal=None, has_failed=True)
+            return _failed(expected)
         return expected
 
     def _withdraw(self, state: RetryState, now: int) -> Expectation:
@@ -314,13 +333,15 @@ class RetryWorld:
             if settled_outcome(Outcome.LOST, is_stopped=state.run.is_stopped) == Outcome.LOST:
                 lost = np.array([not len(repeat_lost_runs(life, rows, Instant(now)))])
                 meaning = outcome_meanings([Outcome.LOST])
-                self._problems.learn_runs(rows, self._columns.flags[rows], meaning, lost, Instant(now))
+                flags = self._columns.flags[rows]
+                self._problems.learn_runs(rows, flags, meaning, lost, Instant(now))
+                self._learn_ends(state.run, meaning, flags, lost, np.zeros(1, dtype=bool), now)
         return expected, resume(life, rows, Instant(now))
 
     def _refused(self, expected: Expectation) -> Expectation:
         """A retry that waits for its turn until the period closes is refused."""
         if self.shape.closes and expected.nominal is not None and expected.before <= 0:
-            return expected._replace(nominal=None, has_failed=True)
+            return _failed(expected)
         return expected
 
     # To a state and back
@@ -374,6 +395,7 @@ class RetryWorld:
         retried = self._life.retries.nominals.get(0)
         last_start, due = int(c.last_start[0]) - now, int(c.off_grid_due[0])
         plans = retried is not None or (run is not None and run.kind is RunKind.RETRY)
+        rest = _expected_now(self._refused(expected), frame, begun, skipped, due - now, event)
         after = frame._replace(
             phase=now % EVERY,
             is_forced=bool(c.flags[0] & Flag.FORCED),
@@ -385,10 +407,11 @@ class RetryWorld:
             attempt=int(c.attempt[0]) if plans else 1,
             last_start=last_start if last_start > -EVERY else NEVER,
             has_problem=bool(len(self._problems.rows())),
-            expected=_expected_now(self._refused(expected), frame, begun, skipped, due - now, event),
+            expected=rest._replace(is_final=False),
         )
         is_open = not self.shape.closes or now % EVERY < CLOSES
-        return RetryStep(frame, event, after, begun, skipped, expected, is_open, is_stop=False)
+        ends = tuple((succeeded, nominal - now) for succeeded, nominal in self._ends)
+        return RetryStep(frame, event, after, begun, skipped, expected, is_open, ends, rest.is_final, is_stop=False)
 
 
 def _expected_now(
@@ -402,12 +425,12 @@ def _expected_now(
     """What is expected after these claims and skips."""
     accounted = [nominal for kind, nominal in begun if kind is RunKind.GRID] + [last for _, last, _ in skipped]
     if expected.nominal is not None and accounted:
-        expected = expected._replace(nominal=None, has_failed=True)
+        expected = _failed(expected)
     for kind, _ in begun:
         if kind is RunKind.RETRY:
             expected = expected._replace(nominal=None, made=expected.made + 1)
         elif expected.nominal is not None:
-            expected = expected._replace(nominal=None, has_failed=expected.has_failed or kind is not RunKind.FORCED)
+            expected = expected._replace(nominal=None) if kind is RunKind.FORCED else _failed(expected)
     # A forced run leaves what is planned for later; what waits until the nominal time is one with that.
     is_merged = bool(accounted) and not event.startswith("the node")
     if is_merged or any(kind is not RunKind.FORCED or frame.off_grid_due <= 0 for kind, _ in begun):
@@ -421,6 +444,11 @@ def _expected_now(
     if event in ("the node is killed", "it is resumed") and planned < expected.before:
         expected = expected._replace(due=max(expected.due, planned))
     return expected
+
+
+def _failed(expected: Expectation) -> Expectation:
+    """A run has failed, and nothing follows."""
+    return expected._replace(nominal=None, has_failed=True, is_final=True)
 
 
 def _rests_too_long(state: RetryState) -> bool:

@@ -41,7 +41,7 @@ FILTER_STATES: Final = (
 `problem`: a check that is HARD and not OK, or another task with an open problem of the cause FAILED: one that failed
 and does not try again.
 """
-COMPUTED_FILTER_STATES: Final = ("late", "stale", "unreachable", "downtime")
+COMPUTED_FILTER_STATES: Final = ("late", "stale", "long", "unreachable", "downtime")
 """Further states for `report.task_status`: they depend on the next time of a task, on the states of others, or on
 downtimes, which a store does not know.
 """
@@ -49,6 +49,8 @@ AUDIT_MIN_AGE: Final = 400 * DAY
 """How long a change stays in the audit at least, even if `keep` is shorter ..."""
 AUDIT_MIN_ROWS: Final = 100_000
 """... provided that it is among this many latest changes. Older ones are kept only as long as `keep` says."""
+ENVIRONMENT_TOLD: Final = "environment told"
+"""A setting: a node has named the variables that commands got from versions before. A new store has it at once."""
 FAILURES: Final = (Outcome.FAILED, Outcome.KILLED, Outcome.TIMEBOXED, Outcome.BROKEN, Outcome.LOST)
 
 
@@ -452,9 +454,13 @@ class Condition(Struct, frozen=True):
     """
     next_kind: RunKind = RunKind.GRID
     expected_by: Instant | None = None
+    """By when the next result is expected."""
     timebox: int | None = None
     """Of the next run, as it counts; None if nothing ends it, or if there is no next run."""
-    """By when the next result is expected."""
+    longer_than: int | None = None
+    """A run that lasts longer is unusually long; None if there is neither a next run nor one under way."""
+    long: bool = False
+    """Whether the run under way is unusually long."""
     late: bool = False
     """Whether the task is due and has not started."""
     stale: bool = False

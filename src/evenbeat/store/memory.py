@@ -31,6 +31,7 @@ from evenbeat.store.contract import (
     ALL_TASKS,
     AUDIT_MIN_AGE,
     AUDIT_MIN_ROWS,
+    ENVIRONMENT_TOLD,
     FOREVER,
     NEVER,
     OPEN_PROBLEMS,
@@ -71,7 +72,7 @@ class MemoryStore(LayeredMemory):
         self._numbers = 0
         self._names: dict[str, int] = {}
         self._periods: dict[str, tuple[str, Period]] = {}
-        self._settings: dict[str, str] = {}
+        self._settings = {ENVIRONMENT_TOLD: "1"}
         self._returned: dict[tuple[int, int], tuple[int, str]] = {}
         """By task and time of the claim: the end of the run, and what it returned."""
         self._skips: dict[int, HistorySkip] = {}

@@ -64,6 +64,7 @@ FilterState = Literal[
     "problem",
     "late",
     "stale",
+    "long",
     "unreachable",
     "downtime",
 ]
@@ -377,6 +378,10 @@ class TaskDocument(Struct):
     """Of a task whose latest run failed: when it tries again; null if it does not."""
     waits_for: list[str] = []
     """Of a task that runs after others: those that must still succeed, or of which one must fail, until it is due."""
+    longer_than: Seconds | None = None
+    """A run that lasts longer is unusually long; null if there is neither a next run nor one under way."""
+    long: bool = False
+    """The run under way is unusually long."""
 
 
 class TaskPage(Struct):

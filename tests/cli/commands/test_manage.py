@@ -369,8 +369,8 @@ class TestWithoutNode:
         store = SqliteStore(database)
         entry = store.find("x")
         assert entry is not None
-        hour_ago = Clock().now() - HOUR
-        standing = ProgressRecord(entry.number, hour_ago, FOREVER, 0, NEVER, NEVER)
+        before = Clock().now() - 2 * HOUR
+        standing = ProgressRecord(entry.number, before, FOREVER, 0, NEVER, NEVER)
         store.record(Batch(standings=[standing])).result()
         store.close()
         assert listed(evenbeat, "--state", "late") == ["x"]

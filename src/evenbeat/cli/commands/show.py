@@ -29,12 +29,12 @@ from evenbeat.report.words import (
     pause_words,
     run_words,
     skip_words,
+    timebox_words,
     unreachable_words,
     zone_of,
 )
 from evenbeat.store.contract import Condition, Filter, ProblemFilter, RunRecord, SkipRecord
 from evenbeat.store.problem_records import ProblemRecord
-from evenbeat.when.duration import spoken_duration
 from evenbeat.when.instant import spoken_instant
 from evenbeat.when.zone import Zone
 from evenbeat.wire.replies import NotFound
@@ -145,7 +145,7 @@ def _show_next_run(condition: Condition, at: Instant, where: Zone, *, live: bool
         return
     if by is not None:
         out.print(f"  result expected by {spoken_instant(by, where)}, {relative_time(by, at)}")
-    out.print("  no timebox" if condition.timebox is None else f"  timebox {spoken_duration(condition.timebox)}")
+    out.print(f"  {timebox_words(condition)}")
 
 
 def _indented(text: str) -> str:

@@ -36,7 +36,7 @@ def condition_words(condition: Condition) -> tuple[str, str]:
 def _condition_words(condition: Condition) -> tuple[str, str]:
     task = condition.entry.task
     if condition.running_since is not None:
-        return "running", "cyan"
+        return ("running, unusually long", "yellow") if condition.long else ("running", "cyan")
     if task.paused or not task.enabled:
         return _pause_words(task) if task.paused else "disabled", "dim"
     if condition.blocked and not task.passive:

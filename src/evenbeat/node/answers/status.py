@@ -106,7 +106,8 @@ def _count_stale(node: Scheduler, due: Ints, now: Instant) -> int:
     c = node.tasks.columns
     some = due[(c.nominal[due] < now) & (c.flags[due] & int(Flag.REACHABLE) != 0)]
     nominal = c.nominal[some]
-    return int(np.count_nonzero(are_stale(nominal, c.timebox[some], node.tasks.times.interval(some, nominal), now)))
+    interval = node.tasks.times.interval(some, nominal)
+    return int(np.count_nonzero(are_stale(nominal, c.timebox[some], c.longer_than[some], interval, now)))
 
 
 def _count_missing(node: Scheduler) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from evenbeat.core.chains import NO_END, EndedParent, LatestEnds, ParentEnd, used_from_bytes
 from evenbeat.core.columns import Ints
-from evenbeat.core.run_plan import GIVES_RESULT, SUCCESS
+from evenbeat.core.run_plan import ends_for_followers
 from evenbeat.core.task import Bools, Flag, Flags, Small
 from evenbeat.model import Entry, Instant
 from evenbeat.node.loop.records import skip_records_of
@@ -44,10 +44,9 @@ class ChainRecorder:
         chains = self._tasks.chains
         if not (chains or self.may_be_followed_elsewhere):
             return
-        succeeded = meaning & SUCCESS != 0
-        failed = (for_good | (meaning & GIVES_RESULT != 0)) & ~succeeded & ~retried
+        succeeded, failed = ends_for_followers(meaning, flags, for_good, retried)
         parents = []
-        for i in np.flatnonzero((succeeded | failed) & (flags & _CHECK_OR_REMOVED == 0)).tolist():
+        for i in np.flatnonzero(succeeded | failed).tolist():
             run = ended[i]
             name = self._tasks.name_of(run.number, run.name)
             if self.may_be_followed_elsewhere or chains.is_parent(name):

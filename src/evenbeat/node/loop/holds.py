@@ -85,5 +85,5 @@ class ProblemHolds:
         expected[is_passive] = self._passive.expected_by(rows[is_passive])
         runs = ~is_passive & (expected < FOREVER)
         some, nominal = rows[runs], expected[runs]
-        expected[runs] += longest_runs(c.timebox[some], times.interval(some, nominal))
+        expected[runs] += longest_runs(c.timebox[some], c.longer_than[some], times.interval(some, nominal))
         return expected

@@ -90,8 +90,6 @@ class TaskTable:
         self._limits: dict[str, int] = {}
         self.catch_up: dict[int, int] = {}
         """Of rows with missed = "all": how far back it goes."""
-        self.longer_than: dict[int, int] = {}
-        """Of rows that say so: a run that lasts longer is a problem."""
         self._starts: dict[int, Instant] = {}
         """Of rows with `start_at`: that time."""
         self._pause_ends: dict[int, Instant] = {}
@@ -262,8 +260,6 @@ class TaskTable:
     def _define_extras(self, row: int, task: Task) -> None:
         if task.missed is _MISSED_ALL:
             self.catch_up[row] = task.catch_up
-        if task.longer_than is not None:
-            self.longer_than[row] = task.longer_than
         if task.start_at is not None:
             self._starts[row] = parse_instant(task.start_at, zone(task.schedule.zone))
         if task.passive:
@@ -521,7 +517,6 @@ class TaskTable:
 
     def _forget_extras(self, row: int) -> None:
         self.catch_up.pop(row, None)
-        self.longer_than.pop(row, None)
         self._starts.pop(row, None)
         self._pause_ends.pop(row, None)
         self.expectations.pop(row, None)
@@ -595,13 +590,7 @@ class TaskTable:
 
 
 def _has_extras(task: Task) -> bool:
-    return (
-        task.missed is _MISSED_ALL
-        or task.start_at is not None
-        or task.longer_than is not None
-        or task.passive
-        or _cron_text(task).startswith("@")
-    )
+    return task.missed is _MISSED_ALL or task.start_at is not None or task.passive or _cron_text(task).startswith("@")
 
 
 def _cron_text(task: Task) -> str:

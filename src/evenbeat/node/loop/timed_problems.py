@@ -5,14 +5,13 @@ from typing import Final
 import numpy as np
 
 from evenbeat.core.alerts import Hold
+from evenbeat.core.freshness import usual_lengths
 from evenbeat.core.holds import holds_by_flags
 from evenbeat.core.task import Flag
 from evenbeat.core.timed_problems import (
-    LEAST_USUAL_LENGTH,
     STATE_OF,
     TimedUpdate,
     expecting_results,
-    is_long,
     rows_without_result,
 )
 from evenbeat.model import SECOND, SEVERITY, Cause, Instant
@@ -77,16 +76,14 @@ class TimedProblemsWatch:
 
     def _long_runs(self, now: Instant) -> set[int]:
         tasks, c, pending = self._turns.tasks, self._turns.tasks.columns, self._turns.pending_runs
-        least = min(tasks.longer_than.values(), default=LEAST_USUAL_LENGTH)
-        found = set()
-        for token, began in self._turns.started_runs.items():
-            if now - began <= min(least, LEAST_USUAL_LENGTH) or token not in pending:
-                continue
-            row = pending[token].row
-            interval = tasks.times.interval(rows := np.array([row], dtype=np.int64), c.nominal[rows])
-            if is_long(now - began, tasks.longer_than.get(row), int(interval[0]) if c.nominal[row] < FOREVER else 0):
-                found.add(pending[token].number)
-        return {number for number in found if self._is_here(number)}
+        started = [(pending[token].row, began) for token, began in self._turns.started_runs.items() if token in pending]
+        rows, begun = np.array(started, dtype=np.int64).reshape(-1, 2).T
+        # Without the interval first: to look it up takes time.
+        some = now - begun > usual_lengths(c.longer_than[rows], np.zeros(len(rows), dtype=np.int64))
+        rows, begun = rows[some], begun[some]
+        interval = np.where(c.nominal[rows] < FOREVER, tasks.times.interval(rows, c.nominal[rows]), 0)
+        long = rows[now - begun > usual_lengths(c.longer_than[rows], interval)]
+        return {number for number in c.number[long].tolist() if self._is_here(number)}
 
 
 def _change_of(update: TimedUpdate) -> ProblemChange:

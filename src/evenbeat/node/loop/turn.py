@@ -272,8 +272,8 @@ class TurnLoop:
         stale, nominal = self.passive.are_stale(rows, now), c.nominal[rows]
         due = np.flatnonzero((nominal < now) & (c.flags[rows] & int(Flag.PASSIVE | Flag.CHAINED) == 0))
         if len(due):
-            interval = self.tasks.times.interval(rows[due], nominal[due])
-            stale[due] = are_stale(nominal[due], c.timebox[rows[due]], interval, now)
+            some, interval = rows[due], self.tasks.times.interval(rows[due], nominal[due])
+            stale[due] = are_stale(nominal[due], c.timebox[some], c.longer_than[some], interval, now)
         return stale
 
     def _after_commit(

@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from evenbeat.core.environment import not_passed, own_secrets
-from evenbeat.store.contract import Store
+from evenbeat.store.contract import ENVIRONMENT_TOLD, Store
 
-_WARNED_KEY: Final = "environment told"
-"""The setting that says that it was done; a database newer than this rule has it from its first start on."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -16,7 +14,7 @@ def warn_no_longer_passed(
     store: Store, environment: Mapping[str, str], pass_env: Sequence[str], *, is_new: bool, in_cluster: bool = False
 ) -> None:
     """To be called at a node's start. With `is_new` there was no task before, so that none can miss anything."""
-    if store.setting(_WARNED_KEY) is not None:
+    if store.setting(ENVIRONMENT_TOLD) is not None:
         return
     names = not_passed(environment, pass_env)
     if names and not is_new:
@@ -29,4 +27,4 @@ def warn_no_longer_passed(
             *(", ".join(names), functions),
             extra=told,
         )
-    store.set_settings({_WARNED_KEY: "1"})
+    store.set_settings({ENVIRONMENT_TOLD: "1"})

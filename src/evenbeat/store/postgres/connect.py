@@ -181,6 +181,8 @@ def prepare(address: PostgresAddress) -> tuple[int, int]:
                 connection.execute(query("create_version"))
                 for script in known[before:]:
                     connection.execute(script)
+                if not before:
+                    connection.execute(query("begin_settings"))
                 connection.execute(query("forget_version"))
                 connection.execute(query("set_version"), (len(known),))
         ensure_day_tables(connection)

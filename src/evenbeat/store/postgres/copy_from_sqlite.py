@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from evenbeat.model import DAY, Task
-from evenbeat.store.contract import StoreError
+from evenbeat.store.contract import ENVIRONMENT_TOLD, StoreError
 from evenbeat.store.postgres.connect import Connection, PostgresAddress, prepare
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.task_changes import is_off, labels_of, notify
@@ -110,6 +110,8 @@ def _copy(
     connection.execute("SET LOCAL statement_timeout = 0")
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     connection.execute(query("next_settings_stamp"))
+    # Written when this database was created; that of the file counts.
+    connection.execute(query("delete_settings"), ([ENVIRONMENT_TOLD],))
     _must_be_empty(connection, address)
     _make_days(source, connection)
     copied = {}

@@ -15,7 +15,7 @@ from typing import Final
 from evenbeat.store.contract import DatabaseDamaged, DatabaseLocked, StoreError
 from evenbeat.store.foreign_files import check_owned_by_database_owner
 from evenbeat.store.private_files import create_private, make_private
-from evenbeat.store.sqlite.statements import Migration, migrations
+from evenbeat.store.sqlite.statements import Migration, migrations, query
 
 APPLICATION_ID: Final = 0x65766274
 """The letters evbt. SQLite files name in this place the program that they belong to."""
@@ -276,6 +276,8 @@ def migrate(connection: sqlite3.Connection, path: Path, known: list[Migration]) 
                 return
             for statement in known[version].statements:
                 connection.execute(statement)
+            if not version:
+                connection.execute(query("begin_settings"))
             connection.execute(f"PRAGMA user_version = {version + 1}")
             connection.execute("COMMIT")
         finally:

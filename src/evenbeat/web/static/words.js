@@ -59,7 +59,7 @@ export function attemptsOf(task) {
 /** The condition of a task: `look` chooses colour and shape, `label` says it, `more` are remarks. Takes a task document. */
 export function condition(task) {
   const more = [];
-  if (task.running_since) more.push("running");
+  if (task.running_since) more.push(task.long ? "running unusually long" : "running");
   if (task.blocked) more.push(task.blocked);
   if (task.set_aside) more.push("set aside");
   if (task.paused) more.push("paused");
@@ -107,6 +107,7 @@ export function learnRun(task, run) {
   task.state = run.state ?? task.state;
   task.flapping = run.flapping ?? task.flapping;
   task.running_since = null;
+  task.long = false;
   task.next = run.next === undefined ? task.next : run.next;
   Object.assign(task, { hard: run.hard, attempt: run.attempt, late: false, retry: run.retry ?? null });
   if (run.newest === false) return; // outcome and output stay those of the latest result

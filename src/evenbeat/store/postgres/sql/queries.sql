@@ -234,6 +234,10 @@ SELECT key, value FROM settings WHERE starts_with(key, %s) ORDER BY key;
 INSERT INTO settings (key, value) SELECT * FROM unnest(%s::text[], %s::text[])
 ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
+-- name: begin_settings
+-- For a database that this version creates: no version before has run anything that it holds.
+INSERT INTO settings (key, value) VALUES ('environment told', '1');
+
 -- name: delete_settings
 DELETE FROM settings WHERE key = ANY(%s);
 

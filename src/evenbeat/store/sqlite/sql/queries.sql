@@ -142,6 +142,10 @@ SELECT key, value FROM settings WHERE substr(key, 1, length(?1)) = ?1 ORDER BY k
 -- name: set_setting
 INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value;
 
+-- name: begin_settings
+-- For a database that this version creates: no version before has run anything that it holds.
+INSERT INTO settings (key, value) VALUES ('environment told', '1');
+
 -- name: delete_setting
 DELETE FROM settings WHERE key = ?;
 

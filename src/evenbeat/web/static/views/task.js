@@ -217,6 +217,7 @@ function aboutTask(task) {
     ["Next", task.next ? next() : waitsFor(task) ?? never],
     ["Result expected by", time(task.expected_by)],
     ["Timebox", (task.next || task.waits_for?.length) && (task.timebox == null ? "none" : spanWords(task.timebox * 1_000))],
+    ["Unusually long after", task.longer_than == null ? null : spanWords(task.longer_than * 1_000)],
     ["Running since", time(task.running_since)],
     ["Last start", time(task.last_start)],
     ["Last end", time(task.last_end)],

@@ -30,6 +30,7 @@ const STATES = [
   ["problem", "with a problem"],
   ["late", "late"],
   ["stale", "stale"],
+  ["long", "running unusually long"],
   ["unreachable", "unreachable"],
   ["downtime", "in downtime"],
 ];

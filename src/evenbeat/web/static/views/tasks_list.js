@@ -12,7 +12,7 @@ import { dependsOn, learnRun, saidLine, waitsForWords } from "../words.js";
 import { ORDERS } from "./tasks_order.js";
 
 const SHOWN = [
-  "retry", "late", "stale", "unreachable", "downtime", "version", "state", "hard", "attempt", "outcome", "flapping", "next", "waits_for", "running_since", "paused", "blocked", "set_aside", "enabled", "summary",
+  "retry", "late", "stale", "long", "unreachable", "downtime", "version", "state", "hard", "attempt", "outcome", "flapping", "next", "waits_for", "running_since", "paused", "blocked", "set_aside", "enabled", "summary",
 ];
 const BEYOND = 12;
 const NEAR_THE_END = 40;
