@@ -70,7 +70,9 @@ class MessageDepartures:
                     some = rest
                     continue
             ending = self._composer.end(more + len(rest), self._state.now()) if is_last else b""
-            said = [(case, state) for case, state in zip(told, part.states, strict=True) if case.id not in part.unwanted]
+            said = [
+                (case, state) for case, state in zip(told, part.states, strict=True) if case.id not in part.unwanted
+            ]
             await self._start(channel, id_, said)
             if await self._commit_part(record, len(said), part.text + ending, is_last=is_last):
                 document.keep(part)
