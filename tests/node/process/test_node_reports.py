@@ -1,11 +1,12 @@
 """What a node reports of itself: its own problems to `[node] notify`, and that it works to `ping`."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alerting_node import AlertingNode
 
-from evenbeat.model import NotifyContact
+from evenbeat.model import NotifyContact, Period
 from evenbeat.node.process.node_reports import NodeReports, full_disk_words
 
 
@@ -48,6 +49,69 @@ def test_contacts_of_the_node_hear_of_its_problems_and_of_their_end(node: Alerti
     assert first.task.endswith(": workers")
     assert (last.kind, last.task) == ("recovery", first.task)
     assert node.store.messages() == []
+
+
+class TestWishesOfTheContact:
+    """The contact is told of the node as of tasks: in its period, of its states, at its rate."""
+
+    def _reports(self, node: AlertingNode, **keys: Any) -> NodeReports:
+        node.contact("night", **keys)
+        node.notify()
+        node.node.live.notify = (NotifyContact("night"),)
+        return NodeReports(node.node)
+
+    def test_what_is_wrong_waits_for_the_period_of_the_contact_and_so_does_its_end(self, node: AlertingNode) -> None:
+        node.periods(late=Period(ranges=("00:10-00:20", "00:30-00:40"), zone="UTC"))
+        reports = self._reports(node, period="late")
+        node.problem = "no worker can be started"
+        look(node, reports, 580)
+        assert node.messages == []
+        look(node, reports, 30)
+        assert [(item.kind, item.output) for item in node.items()] == [("problem", "no worker can be started")]
+        look(node, reports, 600)
+        node.problem = ""
+        look(node, reports, 540)
+        assert len(node.messages) == 1
+        look(node, reports, 60)
+        assert [item.kind for item in node.items()] == ["problem", "recovery"]
+
+    def test_what_is_over_before_the_period_opens_is_not_told(self, node: AlertingNode) -> None:
+        node.periods(never=Period(ranges=("2030-01-01",), zone="UTC"))
+        reports = self._reports(node, period="never")
+        node.problem = "no worker can be started"
+        look(node, reports, 300)
+        node.problem = ""
+        look(node, reports, 300)
+        assert node.messages == []
+
+    @pytest.mark.parametrize(("states", "count"), [(["unknown", "warning"], 0), (["unknown", "critical"], 1), ([], 1)])
+    def test_only_a_contact_that_takes_critical_is_told(
+        self, node: AlertingNode, states: list[str], count: int
+    ) -> None:
+        reports = self._reports(node, states=states)
+        node.problem = "no worker can be started"
+        look(node, reports, 60)
+        assert len(node.messages) == count
+
+    def test_messages_about_tasks_and_about_the_node_share_one_rate(self, node: AlertingNode) -> None:
+        reports = self._reports(node, per_hour=2)
+        node.check("web", "night")
+        node.result("web", 2)
+        node.notify(30)
+        node.deliver()
+        node.problem = "no worker can be started"
+        look(node, reports, 60)
+        assert len(node.messages) == 2
+        node.result("web", 0)
+        node.problem = ""
+        look(node, reports, 60)
+        node.notify(60)
+        assert len(node.messages) == 2
+        node.notify(3_600)
+        node.deliver()
+        assert [item.kind for item in node.items()][2:] == ["recovery"]
+        look(node, reports, 20)
+        assert [item.cause for item in node.items()] == ["state", "node", "state", "node"]
 
 
 def test_a_store_that_fails_is_told_although_nothing_can_be_committed(node: AlertingNode) -> None:

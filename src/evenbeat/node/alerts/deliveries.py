@@ -131,11 +131,19 @@ class Deliveries:
         queue = self._queues.get(channel, ())
         if any(holds_up(delivery.failed) for delivery in queue):
             return FOREVER
+        at = self.rate_allows_at(channel, per_hour, now)
+        return max(at, may_pass_at(len(queue), max(delivery.left for delivery in queue))) if queue else at
+
+    def rate_allows_at(self, channel: str, per_hour: int, now: int) -> int:
+        """When the rate of a channel allows another message."""
         left = self._left.get(channel)
         while left and left[0] <= now - REMEMBERED:
             left.popleft()
-        at = may_leave_at(left or (), per_hour, now)
-        return max(at, may_pass_at(len(queue), max(delivery.left for delivery in queue))) if queue else at
+        return may_leave_at(left or (), per_hour, now)
+
+    def count_uncommitted(self, channel: str, now: int) -> None:
+        """A message that no store has was delivered to a channel: it counts for its rate, until a restart."""
+        self._left.setdefault(channel, deque()).append(now)
 
     def _next_ones(self) -> Iterator[Delivery]:
         """Of each channel to which nothing is being delivered: the delivery whose turn it is."""
