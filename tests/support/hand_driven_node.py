@@ -5,7 +5,7 @@ No processes, no waiting: runs that are dispatched are collected, and end when a
 
 import asyncio
 import selectors
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
@@ -198,6 +198,7 @@ class HandDrivenNode:
     """Whatever is claimed is handed over at once, so that a turn needs no loop."""
     is_busy = False
     problem = ""
+    restarts_by_worker: Mapping[str, int] = {}
 
     def confirm_stored(self, tokens: Sequence[int]) -> None:
         self.safe += tokens

@@ -1,7 +1,7 @@
 """What a node reports of itself: its own problems to `[node] notify`, and that it works to `ping`."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from alerting_node import AlertingNode
@@ -49,6 +49,109 @@ def test_contacts_of_the_node_hear_of_its_problems_and_of_their_end(node: Alerti
     assert first.task.endswith(": workers")
     assert (last.kind, last.task) == ("recovery", first.task)
     assert node.store.messages() == []
+
+
+def _kinds(node: AlertingNode) -> list[str]:
+    return [f"{item.kind} {item.task.split(': ', 1)[1]}" for item in node.items() if item.cause == "node"]
+
+
+class TestKinds:
+    """Each kind is told when it has lasted, and when it is over."""
+
+    @pytest.fixture
+    def reports(self, node: AlertingNode) -> NodeReports:
+        node.node.live.notify = (NotifyContact("ops"),)
+        return NodeReports(node.node)
+
+    def test_notifications_that_do_not_work(self, node: AlertingNode, reports: NodeReports) -> None:
+        node.engine.problem = "notifications failed: KeyError()"
+        look(node, reports, 60)
+        node.engine.problem = ""
+        node.sender.problem = "the sender process ends again and again"
+        look(node, reports, 60)
+        node.sender.problem = ""
+        look(node, reports, 60)
+        assert _kinds(node) == ["problem notifications", "recovery notifications"]
+
+    def test_tasks_that_are_late(self, node: AlertingNode, reports: NodeReports) -> None:
+        node.add("a", every="10s")
+        look(node, reports, 50)
+        assert _kinds(node) == []
+        look(node, reports, 60)
+        (item,) = node.items()
+        assert item.output == "1 of 1 tasks have been due for more than a minute and have not started"
+        node.turn()
+        look(node, reports, 20)
+        assert _kinds(node) == ["problem late", "recovery late"]
+
+    def test_workers_that_die_again_and_again(self, node: AlertingNode, reports: NodeReports) -> None:
+        for deaths in range(1, 9):
+            node.restarts_by_worker = {"": deaths}
+            look(node, reports, 10)
+        assert _kinds(node) == ["problem worker deaths"]
+        assert next(node.items()).output == "worker processes die again and again: 7 within 5 min"
+        look(node, reports, 290)
+        assert len(node.messages) == 1
+        look(node, reports, 20)
+        assert _kinds(node) == ["problem worker deaths", "recovery worker deaths"]
+
+    def test_of_a_cluster_the_node_that_tells_the_contact_of_tasks_tells_of_workers(
+        self, node: AlertingNode, reports: NodeReports, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(node.engine, "tells", lambda _: False)
+        node.restarts_by_worker = {"w": 0}
+        look(node, reports)
+        node.restarts_by_worker = {"w": 50}
+        node.problem = "no worker can be started"
+        look(node, reports, 60)
+        assert _kinds(node) == ["problem workers"]
+
+    def test_a_disk_that_is_nearly_full(
+        self, node: AlertingNode, reports: NodeReports, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        database = tmp_path / "a.db"
+        database.touch()
+        node.node.database = str(database)
+        monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage(1 << 36, 0, 1 << 29))
+        look(node, reports, 60)
+        assert next(node.items()).output == "the disk of the database is nearly full: 512 MiB are free of 65536 MiB"
+        monkeypatch.undo()
+        look(node, reports, 60)
+        assert _kinds(node) == ["problem disk", "recovery disk"]
+
+    def test_a_cluster_that_is_lost_and_a_node_that_is_gone(
+        self, node: AlertingNode, reports: NodeReports, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        others = _Others()
+        monkeypatch.setattr(type(node.node), "others", others)
+        others.problem = "the lease of this node has ended: the database does not answer"
+        look(node, reports, 60)
+        others.problem = ""
+        look(node, reports, 30)
+        assert _kinds(node) == ["problem cluster", "recovery cluster"]
+        others.nodes, others.takeovers = 2, 1
+        look(node, reports, 60)
+        assert list(node.items())[-1].output == "a node of the cluster is gone: 2 of 3 are left"
+        others.nodes = 3
+        look(node, reports, 30)
+        assert _kinds(node)[2:] == ["problem cluster node", "recovery cluster node"]
+
+
+class _Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+class _Others:
+    """What a node knows of its cluster."""
+
+    problem = ""
+    nodes = 3
+    takeovers = 0
+
+    def metrics(self) -> "_Others":
+        return self
 
 
 class TestWishesOfTheContact:

@@ -13,12 +13,14 @@ from typing import Final
 
 from evenbeat.admin.contacts import UsableContact
 from evenbeat.core.channels import Channel
+from evenbeat.core.crash_loop import WITHIN, CrashLoop
 from evenbeat.core.own_problems import OwnProblem, OwnProblems, OwnWishes
 from evenbeat.model import SECOND, Contact, ContactState, Instant
 from evenbeat.node.alerts.messages import encode_items, time_text
 from evenbeat.node.answers.problems import SLOW_COMMIT
 from evenbeat.node.answers.status import status_of
 from evenbeat.node.scheduler import Scheduler
+from evenbeat.when.duration import spoken_duration
 from evenbeat.wire.deliveries import MessageItem
 
 _INTERVAL: Final = 10.0
@@ -33,6 +35,9 @@ _LATE_CLASSES: Final = ("1-10 min", "> 10 min")
 _LEAST_FREE: Final = 1 << 30
 _LEAST_FREE_SHARE: Final = 20
 """A disk is nearly full with less than this many bytes, and less than this part of it, free."""
+_CRASH_LOOP: Final = "worker deaths"
+"""Each node of a cluster sees all workers: the one that tells a contact of the problems of tasks tells it of this."""
+_WITHIN_WORDS: Final = spoken_duration(WITHIN)
 _PING: Final = "node/webhook/ping"
 _STATE: Final = ContactState.CRITICAL
 """Of any problem of a node."""
@@ -59,6 +64,8 @@ class NodeReports:
         """By contact."""
         self._under_way: set[str] = set()
         """Contacts to which a message is being delivered: what is new meanwhile is in the next one."""
+        self._crash_loop = CrashLoop()
+        self._crash_loop.look(node.queue.restarts_by_worker, node.clock.elapsed())
         self._most_nodes = 0
         self._takeovers = 0
         self._pinged_at = -_PING_INTERVAL
@@ -73,7 +80,8 @@ class NodeReports:
                 usable = node.alerts.engine.contacts.contacts.get(wish.to)
                 if usable is not None and wish.to not in self._under_way:
                     channels = [(channel, usable.contact) for channel in usable.channels]
-                    self._tell(wish.to, channels, found, self._wishes(wish.to, usable, wish.after))
+                    own = found if node.alerts.engine.tells(wish.to) else _without_shared(found)
+                    self._tell(wish.to, channels, own, self._wishes(wish.to, usable, wish.after))
         if node.live.ping and node.loop.time() - self._pinged_at >= _PING_INTERVAL and await self._works():
             self._pinged_at = node.loop.time()
             self._start(self._ping(node.live.ping))
@@ -88,6 +96,8 @@ class NodeReports:
             found["store"] = "the store does not commit anything"
         if node.queue.problem:
             found["workers"] = node.queue.problem
+        if deaths := self._crash_loop.look(node.queue.restarts_by_worker, node.clock.elapsed()):
+            found[_CRASH_LOOP] = f"worker processes die again and again: {deaths:,} within {_WITHIN_WORDS}"
         if node.alerts.engine.problem or node.alerts.sender.problem:
             found["notifications"] = node.alerts.engine.problem or node.alerts.sender.problem
         if (late := late_words(node)) is not None:
@@ -183,6 +193,10 @@ class NodeReports:
         task = asyncio.create_task(work)
         self._deliveries.add(task)  # the loop itself would not keep it
         task.add_done_callback(self._deliveries.discard)
+
+
+def _without_shared(found: Mapping[str, str]) -> dict[str, str]:
+    return {kind: words for kind, words in found.items() if kind != _CRASH_LOOP}
 
 
 def late_words(node: Scheduler) -> str | None:
