@@ -27,6 +27,7 @@ class Keeper:
         self.statuses: list[int] = []
         self.pauses: list[float] = []
         self.hopeless: list[bool] = []
+        self.as_wanted = False
         self.supervisor = ProcessSupervisor(self._new, self.start)
 
     def start(self) -> None:
@@ -38,7 +39,7 @@ class Keeper:
 
     def _has_ended(self, process: SupervisedProcess) -> None:
         self.statuses.append(process.reap())
-        self.pauses.append(self.supervisor.ended(process))
+        self.pauses.append(self.supervisor.ended(process, as_wanted=self.as_wanted))
         self.hopeless.append(self.supervisor.is_hopeless)
 
 
@@ -64,6 +65,20 @@ def test_a_process_that_is_killed_is_replaced_at_once() -> None:
         await keeper.supervisor.stop(30)
         assert keeper.statuses[1:] == [-signal.SIGTERM]
         assert keeper.supervisor.restarts == 1
+
+    play(scene)
+
+
+def test_a_process_that_we_end_is_replaced_and_not_counted() -> None:
+    async def scene() -> None:
+        keeper = Keeper(FOR_EVER)
+        keeper.as_wanted = True
+        keeper.start()
+        (first,) = keeper.supervisor.processes
+        first.signal(signal.SIGKILL)
+        await eventually_async(lambda: bool(keeper.statuses and keeper.supervisor.processes), "a second one")
+        assert (keeper.pauses, keeper.supervisor.restarts) == ([0], 0)
+        await keeper.supervisor.stop(5)
 
     play(scene)
 

@@ -18,8 +18,9 @@ from evenbeat.client.contract import Client
 from evenbeat.client.database import DatabaseClient
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
+from evenbeat.model import Instant
 from evenbeat.report.contacts import contact_document
-from evenbeat.store.alert_records import ALL_MESSAGES, MessageFilter
+from evenbeat.store.alert_records import ALL_DECISIONS, ALL_MESSAGES, AlertDecisionFilter, MessageFilter
 from evenbeat.store.contract import ProblemFilter
 
 
@@ -38,6 +39,8 @@ def everything(client: Client) -> dict[str, Any]:
         "timeline": [client.problem_timeline(problem.id) for problem in problems],
         "messages": client.messages(ALL_MESSAGES),
         "newest": client.messages(MessageFilter(contact="ops", most=1)),
+        "notifications": client.notifications(ALL_DECISIONS),
+        "about web": client.notifications(AlertDecisionFilter(task="web", contact="ops", since=Instant(1), most=2)),
         "contacts": [contact_document(info, secrets=True) for info in client.contacts()],
     }
     text = re.sub(rb"(in|within) \d+ (min|s)( \d+ s)?", b"soon", msgspec.json.encode(found))

@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.delivery_pace import GIVEN_UP_AFTER, LONGEST_RETRY, may_leave_at, retry_at
+from evenbeat.core.delivery_pace import (
+    GIVEN_UP_AFTER,
+    LONGEST_RETRY,
+    PASSED_AFTER,
+    holds_up,
+    may_leave_at,
+    may_pass_at,
+    retry_at,
+)
 from evenbeat.model import HOUR, MINUTE, SECOND
 
 
@@ -18,6 +26,12 @@ def test_a_receiver_that_is_down_for_a_day_is_given_up() -> None:
         assert 0 < again - now <= LONGEST_RETRY
         now = again
     assert GIVEN_UP_AFTER - LONGEST_RETRY <= now < GIVEN_UP_AFTER
+
+
+def test_a_message_that_fails_is_passed_soon_and_by_ever_fewer() -> None:
+    assert [holds_up(failed) for failed in range(PASSED_AFTER + 2)] == [True] * PASSED_AFTER + [False] * 2
+    pauses = [may_pass_at(passed, 7) - 7 for passed in range(1, 9)]
+    assert pauses == [*(seconds * SECOND for seconds in (10, 20, 40, 80, 160, 320)), LONGEST_RETRY, LONGEST_RETRY]
 
 
 def test_what_is_too_much_for_an_hour_waits_until_it_is_not() -> None:

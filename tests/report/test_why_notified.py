@@ -194,13 +194,29 @@ class TestNow:
         node.notify(30)
         node.deliver(is_delivered=False, error="no answer")
         node.result("web", 2)
-        waits = "ops is told once message 1 to it has ended, which is not delivered yet: no answer; tried again in 4 s"
-        assert line(node) == waits
+        waits = "ops is told once message 1 to it has ended or failed a few times; it is "
+        assert line(node) == f"{waits}not delivered yet: no answer; tried again in 4 s"
         limited = explain(node.store, "web", None, node.clock.now(), lambda _: (False, None), is_limited=True).notified
-        assert [answer.text for answer in limited] == [f"{waits.split(', which', maxsplit=1)[0]}, which is on its way"]
+        assert [answer.text for answer in limited] == [f"{waits}on its way"]
         node.pass_by(60)
         node.result("b", 2)
         assert lines(node, "b") == ["ops is told in 58 min 58 s, as it gets no more messages within an hour"]
+
+    def test_what_waits_until_it_passes_messages_that_fail(self, node: AlertingNode) -> None:
+        for name in ("a", "b", "web"):
+            node.check(name, "ops", gather="0s")
+        for name in ("a", "b"):
+            node.result(name, 2)
+            for _ in range(17):
+                node.notify(1)
+                node.deliver(is_delivered=False, error="no answer")
+        assert [record.attempts for record in node.store.unfinished_messages()] == [3, 3]
+        node.result("web", 2)
+        assert (
+            line(node) == "ops is told in 2 s, as message 2 to it is not delivered yet: no answer; tried again in 18 s"
+        )
+        node.notify(2)
+        assert len(node.store.unfinished_messages()) == 3
 
     def test_what_was_gathered_names_its_message(self, node: AlertingNode) -> None:
         for name in ("a", "b", "web"):

@@ -195,6 +195,14 @@ def test_a_mail_that_is_refused_did_not_arrive() -> None:
         end = send(contact(receiver))
         assert (end.is_delivered, end.may_have_arrived) == (False, False)
         assert end.error == f"127.0.0.1:{receiver.port} refused the mail: 554 5.7.1 looks like spam"
+        assert end.refusal == "", "a filter may think better of it"
+
+
+def test_a_mail_that_is_too_large_is_refused_as_such() -> None:
+    with SmtpReceiver(behaviour="refuse size") as receiver:
+        end = send(contact(receiver))
+        assert (end.refusal, end.may_have_arrived) == ("too large", False)
+        assert "552 5.3.4 too large" in end.error
 
 
 def test_an_address_that_is_refused_keeps_the_mail_from_no_other(receiver: SmtpReceiver) -> None:

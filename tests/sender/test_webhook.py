@@ -122,6 +122,19 @@ def test_any_other_answer_is_none(receiver: HttpReceiver, status: int) -> None:
     assert not end.may_have_arrived
 
 
+@pytest.mark.parametrize(
+    ("status", "refusal"),
+    [
+        (400, "for good"), (415, "for good"), (422, "for good"), (413, "too large"),
+        *((status, "") for status in (301, 401, 403, 404, 408, 410, 425, 429, 500, 502, 503)),
+    ],
+)  # fmt: skip
+def test_only_an_answer_about_the_message_itself_is_a_refusal_of_it(
+    receiver: HttpReceiver, status: int, refusal: str
+) -> None:
+    assert send(receiver.url(str(status))).refusal == refusal
+
+
 @pytest.mark.parametrize("status", [502, 504])
 def test_a_gateway_does_not_know_whether_the_message_arrived(receiver: HttpReceiver, status: int) -> None:
     end = send(receiver.url(str(status)))

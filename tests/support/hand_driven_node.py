@@ -5,7 +5,7 @@ No processes, no waiting: runs that are dispatched are collected, and end when a
 
 import asyncio
 import selectors
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.alert_records import AlertBatch, AlertRefusals
 from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, StoreError, TaskProgress, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
-from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder
+from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder, Refusal
 from evenbeat.wire.replies import StopFound
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
@@ -155,12 +155,21 @@ class RecordingSender:
         self.orders.append(order)
         self.under_way.append(order)
 
-    def end_all(self, *, is_delivered: bool = True, may_have_arrived: bool = False, error: str = "") -> None:
+    def end_all(
+        self, *, is_delivered: bool = True, may_have_arrived: bool = False, error: str = "", refusal: Refusal = ""
+    ) -> None:
         """Whatever is being delivered has ended."""
+        self.end_each(
+            lambda order: DeliveryEnd(
+                order.message, order.channel, is_delivered, error, may_have_arrived=may_have_arrived, refusal=refusal
+            )
+        )
+
+    def end_each(self, end: Callable[[DeliveryOrder], DeliveryEnd]) -> None:
+        """Whatever is being delivered has ended as the function says."""
         ending, self.under_way = self.under_way, []
         for order in ending:
-            end = DeliveryEnd(order.message, order.channel, is_delivered, error, may_have_arrived=may_have_arrived)
-            self.on_end(end)
+            self.on_end(end(order))
 
 
 class HandDrivenNode:
@@ -189,6 +198,7 @@ class HandDrivenNode:
     """Whatever is claimed is handed over at once, so that a turn needs no loop."""
     is_busy = False
     problem = ""
+    restarts_by_worker: Mapping[str, int] = {}
 
     def confirm_stored(self, tokens: Sequence[int]) -> None:
         self.safe += tokens

@@ -212,8 +212,8 @@ class SmtpReceiver(Receiver):
     """A mail server. `tls` with `starttls=True` is offered, else spoken from the beginning.
 
     `behaviour`: "ok"; "hang" does not even greet; "trickle" greets without an end; "close" breaks off after the mail
-    was taken, without an answer; "refuse mail" and "refuse login" answer 5xx; "hang at quit"; addresses that begin
-    with "nobody" are refused.
+    was taken, without an answer; "refuse mail", "refuse size" and "refuse login" answer 5xx; "hang at quit"; addresses
+    that begin with "nobody" are refused.
     """
 
     def __init__(
@@ -326,6 +326,8 @@ class _SmtpSession:
             return False
         if self._server.behaviour == "refuse mail":
             return await self._say("554 5.7.1 looks like spam")
+        if self._server.behaviour == "refuse size":
+            return await self._say("552 5.3.4 too large")
         return await self._say("250 2.0.0 queued as 4F2A")
 
     async def _reset(self, rest: str) -> bool:

@@ -202,7 +202,7 @@ class ProcessSupervisor(Generic[P]):
             if not self.processes:
                 self._all_ended.set()
             return 0
-        self.restarts += 1
+        self.restarts += not as_wanted
         pause = 0.0 if as_wanted else max(self._backoff.pause_after(process.started_at), self._least_pause)
         self._resume_after(pause)
         return pause

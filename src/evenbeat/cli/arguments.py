@@ -136,6 +136,9 @@ def _add_problems(commands: "_Commands", new: CommandFactory) -> None:
     until.add_argument("--until", metavar="T", help="or at this time (default: when the problem closes or gets worse)")
     command.add_argument("--sticky", action="store_true", help="keep it even if the problem gets worse")
     command.add_argument("--withdraw", action="store_true", help="take acknowledgements back")
+    command = _with_selection(new(commands, "unack", "take acknowledgements back", "ack"))
+    command.add_argument("--id", dest="ids", action="append", type=int, default=[], metavar="N", help=_ID_HELP)
+    command.set_defaults(withdraw=True, comment="", for_=None, until=None, sticky=False)
     command = new(commands, "comment", "comment on the open problem of a task", "comment")
     command.usage = "evenbeat comment (NAME | --id N) TEXT [options]"
     command.add_argument("name", nargs="?", metavar="NAME", help="name or id of a task, or a pattern with * and ?")
@@ -144,21 +147,21 @@ def _add_problems(commands: "_Commands", new: CommandFactory) -> None:
         "--id", dest="ids", action="append", type=int, default=[], metavar="N", help=f"{_ID_HELP}; also a closed one"
     )
     _with_node(command)
+    _add_notifications(commands, new)
     _add_downtime(commands, new)
 
 
 def _add_downtime(commands: "_Commands", new: CommandFactory) -> None:
     help_ = "set a downtime: problems are expected then, and nobody is notified; list or end downtimes"
     command = _with_node(new(commands, "downtime", help_, "downtime"))
-    command.usage = (
-        "evenbeat downtime add NAME... (--for D | --until T) [options] | downtime list [--all] | downtime end ID"
-    )
-    command.add_argument("action", choices=["add", "list", "end"])
+    command.usage = "evenbeat downtime add NAME... (--for D | --to T) [options] | downtime ls [--all] | downtime rm ID"
+    command.add_argument("action", choices=["add", "ls", "rm", "list", "end"], help="list is ls, end is rm")
     command.add_argument("names", nargs="*", metavar="NAME", help="names of tasks, or patterns with * and ?; or an id")
     _with_tasks_of(command)
     until = command.add_mutually_exclusive_group()
     until.add_argument("--for", dest="for_", metavar="D", help="it ends after this time: 2h")
-    until.add_argument("--until", metavar="T", help="or at this time, in UTC unless it has an offset")
+    help_ = "or at this time, in UTC unless it has an offset; --until is the same"
+    until.add_argument("--to", "--until", dest="until", metavar="T", help=help_)
     command.add_argument("--from", dest="from_", metavar="T", help="it begins at this time (default: now)")
     command.add_argument("--period", metavar="P", help="only while this period is open")
     command.add_argument("--reason", default="", metavar="TEXT", help="why; shown with the tasks")
@@ -372,6 +375,15 @@ def _add_contacts(commands: "_Commands", new: CommandFactory) -> None:
     changes = "keys as in files: email=ops@example.org webhook=env:HOOK; an empty value removes a key"
     command.add_argument("changes", nargs="*", metavar="KEY=VALUE", help=changes)
     command.add_argument("-n", type=int, default=10, metavar="K", help="how many messages to show (default: 10)")
+
+
+def _add_notifications(commands: "_Commands", new: CommandFactory) -> None:
+    help_ = "who was notified of problems and who was not, with reasons, newest first"
+    command = _with_node(new(commands, "notifications", help_, "notifications"))
+    command.add_argument("name", nargs="?", metavar="NAME", help="only of this task, also a removed one (default: all)")
+    command.add_argument("--contact", metavar="C", help="only to this contact")
+    command.add_argument("--since", metavar="T", help="since this time, or within this long: 1h, 2026-12-01")
+    command.add_argument("-n", "--limit", type=int, default=100, metavar="N", help="how many (default: 100)")
 
 
 def _add_questions(commands: "_Commands", new: CommandFactory) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from evenbeat.model import ArgumentValue, Contact, Downtime, Entry, Instant, Period, Task
 from evenbeat.report.history import HistoryRecord
-from evenbeat.store.alert_records import MessageFilter
+from evenbeat.store.alert_records import AlertDecisionFilter, MessageFilter
 from evenbeat.store.contract import AuditFilter, Change, Condition, Filter, ProblemFilter, RunRecord, SkipRecord
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evenbeat.report.downtimes import KnownDowntime
     from evenbeat.report.why_facts import Answer
     from evenbeat.store.problem_records import ProblemNote, ProblemRecord
-    from evenbeat.wire.documents import Heartbeat, SentMessage, TimelineEntry
+    from evenbeat.wire.documents import Heartbeat, NotificationDocument, SentMessage, TimelineEntry
     from evenbeat.wire.live_runs import OutputPart
     from evenbeat.wire.replies import (
         AcceptedResult,
@@ -115,6 +115,9 @@ class Client(Protocol):
 
     def messages(self, only: MessageFilter) -> "list[SentMessage]":
         """Messages to contacts, newest first."""
+
+    def notifications(self, only: AlertDecisionFilter) -> "list[NotificationDocument]":
+        """Every decision about contacts with its reason, newest first; `only.problem` and `only.until` do not count."""
 
     def contacts(self) -> "list[ContactInfo]":
         """All contacts, by name. Over HTTP, without the role admin, without their definitions."""

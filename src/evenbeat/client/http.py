@@ -43,7 +43,7 @@ from evenbeat.report.documents import iso_time
 from evenbeat.report.downtimes import KnownDowntime
 from evenbeat.report.history import HistoryRecord, record_time
 from evenbeat.report.why_facts import Answer
-from evenbeat.store.alert_records import MessageFilter
+from evenbeat.store.alert_records import AlertDecisionFilter, MessageFilter
 from evenbeat.store.contract import (
     AuditFilter,
     Change,
@@ -69,6 +69,8 @@ from evenbeat.wire.documents import (
     ForcedRuns,
     Heartbeat,
     History,
+    NotificationDocument,
+    NotificationPage,
     OutputPartDocument,
     ProblemPage,
     ProblemWithNotes,
@@ -262,6 +264,22 @@ class HttpClient:
             limit = ("limit", str(min(only.most - len(found), _PAGE_SIZE)))
             page = self._get("/v1/messages", SentMessagePage, [*query, *page_of, limit])
             found += page.messages
+            if page.next is None:
+                break
+            before = page.next
+        return found
+
+    def notifications(self, only: AlertDecisionFilter) -> list[NotificationDocument]:
+        query = [] if only.task is None else [("name", only.task)]
+        query += [] if only.contact is None else [("contact", only.contact)]
+        query += [] if only.since is None else [("since", iso_time(only.since) or "")]
+        found: list[NotificationDocument] = []
+        before = None if only.before is None else f"{only.before[0]}-{only.before[1]}"
+        while len(found) < only.most:
+            page_of = [] if before is None else [("before", before)]
+            limit = ("limit", str(min(only.most - len(found), _PAGE_SIZE)))
+            page = self._get("/v1/notifications", NotificationPage, [*query, *page_of, limit])
+            found += page.notifications
             if page.next is None:
                 break
             before = page.next

@@ -12,7 +12,7 @@ from evenbeat.client.contract import Backend
 from evenbeat.model import ArgumentValue, Contact, Downtime, Entry, Instant, Period, Task
 from evenbeat.report.history import HistoryRecord, RecordQuery, find_task_or_removed, history_records
 from evenbeat.report.run_output import run_at, stored_part
-from evenbeat.store.alert_records import MessageFilter
+from evenbeat.store.alert_records import AlertDecisionFilter, MessageFilter
 from evenbeat.store.cluster_contract import ClusterStore
 from evenbeat.store.contract import (
     AuditFilter,
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from evenbeat.report.downtimes import KnownDowntime
     from evenbeat.report.task_status import ConditionReader
     from evenbeat.report.why_facts import Answer
-    from evenbeat.wire.documents import SentMessage, TimelineEntry
+    from evenbeat.wire.documents import NotificationDocument, SentMessage, TimelineEntry
 
 _MAX_NAMES_READ: Final = 100_000
 """Names among which one is suggested for a misspelled name."""
@@ -240,6 +240,11 @@ class LocalClient(ABC):
         from evenbeat.report.messages import read_messages  # noqa: PLC0415 - heavy
 
         return read_messages(self._store, only, self.now()).messages
+
+    def notifications(self, only: AlertDecisionFilter) -> "list[NotificationDocument]":
+        from evenbeat.report.notifications import read_notifications  # noqa: PLC0415 - heavy
+
+        return read_notifications(self._store, only, self.now()).notifications
 
     def periods(self) -> dict[str, tuple[str, Period]]:
         return self._store.periods()

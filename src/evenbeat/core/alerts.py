@@ -206,6 +206,11 @@ def end(alert: Alert, message: int, *, is_delivered: bool) -> Alert:
     return alert._replace(message=0, is_known=alert.is_known or (is_delivered and alert.sent != 0))
 
 
+def resend(alert: Alert, message: int) -> Alert:
+    """The message under way was too large for the receiver: this smaller one tells what it said, and ends instead."""
+    return alert._replace(message=message)
+
+
 # An open problem
 
 

@@ -25,6 +25,20 @@ class OwnProblem(NamedTuple):
     since: int
 
 
+class OwnWishes(NamedTuple):
+    """How the contact wants to be told."""
+
+    after: int = 0
+    """Only of what lasts that long."""
+    is_wanted: bool = True
+    """Whether it takes messages about problems in this state. The end of what it was told is told in any case."""
+    may_be_told_at: int = 0
+    """When its period opens, and when its rate allows another message."""
+
+
+ALWAYS: Final = OwnWishes()
+
+
 class _Known:
     """What is known of a kind."""
 
@@ -43,9 +57,11 @@ class OwnProblems:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
-    def look(self, found: Mapping[str, str], now: int, after: int = 0) -> tuple[list[OwnProblem], list[OwnProblem]]:
-        """What is wrong now, by kind: the problems to tell, and those to tell the end of. `after`: what the contact is
-        told only if it lasts that long.
+    def look(
+        self, found: Mapping[str, str], now: int, wishes: OwnWishes = ALWAYS
+    ) -> tuple[list[OwnProblem], list[OwnProblem]]:
+        """What is wrong now, by kind: the problems to tell, and those to tell the end of. What may not be told now is
+        told as soon as it may, if it is still wrong; the end, be it long over.
         """
         for kind, words in found.items():
             known = self._known.setdefault(kind, _Known())
@@ -57,14 +73,20 @@ class OwnProblems:
             # The clock may have been set back.
             known.told_until = min(known.told_until, now + TOLD_AGAIN_AFTER)
             known.retry_at = min(known.retry_at, now + TRIED_AGAIN_AFTER)
+        if wishes.may_be_told_at > now:
+            return [], []
         kinds = self._known.values()
-        begun = [
-            one.open
-            for one in kinds
-            if one.open is not None
-            and one.told is None
-            and now >= max(one.open.since + max(after, LASTS_AFTER), one.told_until, one.retry_at)
-        ]
+        begun = (
+            []
+            if not wishes.is_wanted
+            else [
+                one.open
+                for one in kinds
+                if one.open is not None
+                and one.told is None
+                and now >= max(one.open.since + max(wishes.after, LASTS_AFTER), one.told_until, one.retry_at)
+            ]
+        )
         over = [one.told for one in kinds if one.open is None and one.told is not None and now >= one.retry_at]
         return begun, over
 

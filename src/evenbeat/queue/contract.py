@@ -13,7 +13,7 @@ A run is known by its token, which a node never uses twice. After a node's resta
 that a former owner asked for: how it is adopted or reported late is not part of this contract.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from evenbeat.wire.worker_frames import OutputFrame, RunSpec
@@ -65,6 +65,10 @@ class Queue(Dispatcher, Protocol):
     @property
     def restarts(self) -> int:
         """Worker processes that ended before they were told to."""
+
+    @property
+    def restarts_by_worker(self) -> Mapping[str, int]:
+        """The same of each worker that is in sight, by an id."""
 
     @property
     def problem(self) -> str:

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from evenbeat.admin.alert_routes import alert_of, facts_of
 from evenbeat.core.acknowledgement import is_acknowledged
 from evenbeat.core.alerts import COUNTS_ANEW, WAITING_NOTES, Alert, ItemKind, NotSent, decide
+from evenbeat.core.delivery_pace import holds_up, may_pass_at
 from evenbeat.model import Instant
 from evenbeat.report.documents import iso_time
 from evenbeat.report.notification_reader import NotificationReader
@@ -174,9 +175,18 @@ class ChannelStory:
         alert, now = self._decision.alert, self._reader.now
         what = self._item_words("is")
         earlier = self._reader.under_way(self._key)
-        if earlier is not None:
-            how = delivery_words(earlier, now, self._reader.where)
-            return _Next(f"{what} once message {earlier.id} to it has ended, which is {how}", WAITING)
+        blocking = next((one for one in earlier if holds_up(one.attempts - (one.started_attempt is not None))), None)
+        if blocking is not None:
+            how = delivery_words(blocking, now, self._reader.where)
+            return _Next(
+                f"{what} once message {blocking.id} to it has ended or failed a few times; it is {how}", WAITING
+            )
+        if earlier:
+            passes_at = may_pass_at(len(earlier), earlier[0].created)
+            if passes_at > max(alert.leaves_at, now):
+                how = delivery_words(earlier[0], now, self._reader.where)
+                words = f"{what} {in_words(Instant(passes_at), now)}, as message {earlier[0].id} to it is {how}"
+                return _Next(words, WAITING, until=passes_at)
         may_leave_at = self._reader.may_leave_at(self._key, self._contact)
         if may_leave_at > max(alert.leaves_at, now):
             when = f"{in_words(Instant(may_leave_at), now)}, as it gets no more messages within an hour"

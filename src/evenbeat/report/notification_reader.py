@@ -23,6 +23,8 @@ from evenbeat.when.instant import spoken_instant
 from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.zone import Zone
 
+_MOST_UNDER_WAY: Final = 1_000
+"""Messages of one channel: far more than the pace of delivery lets leave within a day."""
 _MOST_DECISIONS: Final = 1_000
 """About one problem, that are looked at: the latest."""
 
@@ -68,11 +70,10 @@ class NotificationReader:
         found = self.store.messages(MessageFilter(ids=ids, most=len(ids)))
         return {message.id: replace(message, items=1) if self._is_limited else message for message in found}
 
-    def under_way(self, key: str) -> MessageRecord | None:
-        """The message of a channel that has not ended: the next one waits for its end."""
-        for message in self.store.messages(MessageFilter(channel=key, state=WAITING, most=1)):
-            return replace(message, error="", detail="") if self._is_limited else message
-        return None
+    def under_way(self, key: str) -> list[MessageRecord]:
+        """The messages of a channel that have not ended, latest first."""
+        found = self.store.messages(MessageFilter(channel=key, state=WAITING, most=_MOST_UNDER_WAY))
+        return [replace(message, error="", detail="") if self._is_limited else message for message in found]
 
     def may_leave_at(self, key: str, contact: str) -> int:
         """When the rate of a contact lets the next message of this channel leave."""

@@ -122,6 +122,7 @@ def problem_document(problem: ProblemRecord, now: Instant) -> dict[str, Any]:
         "unreachable": problem.unreachable,
         **held,
         **({"downtime": True} if problem.downtime else {}),
+        "in_downtime": problem.downtime,
         **({"passive": True} if problem.passive else {}),
     }
 

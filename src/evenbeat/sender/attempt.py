@@ -11,14 +11,17 @@ import msgspec
 from evenbeat.core.channels import is_reference
 from evenbeat.model import SECOND
 from evenbeat.sender.references import SecretScrubber, read_reference
-from evenbeat.wire.deliveries import DeliveryOrder, MessageDocument, message_decoder
+from evenbeat.wire.deliveries import DeliveryOrder, MessageDocument, Refusal, message_decoder
 
 
 class NotDelivered(Exception):
     """A message was not delivered; says why, for the person who must act."""
 
-    def __init__(self, problem: str, *, may_have_arrived: bool = False, detail: str = "") -> None:
+    def __init__(
+        self, problem: str, *, may_have_arrived: bool = False, detail: str = "", refusal: Refusal = ""
+    ) -> None:
         super().__init__(problem)
+        self.refusal = refusal
         self.may_have_arrived = may_have_arrived
         self.detail = detail
 

@@ -17,8 +17,11 @@ from evenbeat.core.channels import is_reference
 from evenbeat.sender.attempt import Attempt, NotDelivered
 from evenbeat.sender.text import subject_of, text_of
 from evenbeat.sender.tls import encrypt, tls_context, tls_problem
+from evenbeat.wire.deliveries import Refusal
 
 _PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
+_REFUSALS: Final[dict[int, Refusal]] = {523: "too large", 552: "too large"}
+"""Other refusals are by the policy of a server, which may be about any mail and change: the message is kept."""
 _ACCEPTED: Final = "accepted: smtp://HOST, smtp+starttls://USER:PASSWORD@HOST, smtps://USER:PASSWORD@HOST:PORT"
 
 
@@ -89,7 +92,8 @@ def _deliver(attempt: Attempt, addresses: list[str]) -> tuple[str, str]:
         raise NotDelivered(f"{server.shown} refused the login: {answer}") from None
     except smtplib.SMTPResponseException as e:
         answer = attempt.quote(_answer(e.smtp_code, e.smtp_error))
-        raise NotDelivered(f"{server.shown} refused the mail: {answer}") from None
+        refusal = _REFUSALS.get(e.smtp_code, "")
+        raise NotDelivered(f"{server.shown} refused the mail: {answer}", refusal=refusal) from None
     except smtplib.SMTPNotSupportedError as e:
         raise NotDelivered(f"{server.shown}: {e}") from None
     except (smtplib.SMTPException, OSError, ValueError) as e:

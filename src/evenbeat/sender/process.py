@@ -32,6 +32,7 @@ from evenbeat.wire.deliveries import (
     RESULT_TEXT_LIMIT,
     DeliveryEnd,
     DeliveryOrder,
+    Refusal,
     SenderReady,
     delivery_frames,
     encode_delivery_frame,
@@ -215,7 +216,7 @@ def deliver(attempt: Attempt, pass_env: Sequence[str] = ()) -> DeliveryEnd:
             case "send":
                 detail, problem = deliver_by_apprise(attempt)
     except NotDelivered as e:
-        return _end_of(attempt, error=str(e), detail=e.detail, may_have_arrived=e.may_have_arrived)
+        return _end_of(attempt, error=str(e), detail=e.detail, may_have_arrived=e.may_have_arrived, refusal=e.refusal)
     except (msgspec.ValidationError, msgspec.DecodeError):
         return _end_of(attempt, error="the message cannot be read")
     except Exception as e:  # its words may have a secret in them
@@ -225,7 +226,13 @@ def deliver(attempt: Attempt, pass_env: Sequence[str] = ()) -> DeliveryEnd:
 
 
 def _end_of(
-    attempt: Attempt, *, is_delivered: bool = False, error: str = "", detail: str = "", may_have_arrived: bool = False
+    attempt: Attempt,
+    *,
+    is_delivered: bool = False,
+    error: str = "",
+    detail: str = "",
+    may_have_arrived: bool = False,
+    refusal: Refusal = "",
 ) -> DeliveryEnd:
     order = attempt.order
     return DeliveryEnd(
@@ -236,6 +243,7 @@ def _end_of(
         detail=_reported(detail),
         lasted=int((time.monotonic() - attempt.started) * SECOND),
         may_have_arrived=may_have_arrived,
+        refusal=refusal,
     )
 
 

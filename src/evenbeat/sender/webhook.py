@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from evenbeat.core.channels import is_reference
 from evenbeat.sender.attempt import Attempt, NotDelivered, encode_document
 from evenbeat.sender.tls import encrypt
+from evenbeat.wire.deliveries import Refusal
 
 SIGNATURE_HEADER: Final = "Evenbeat-Signature"
 _PORTS: Final = {"http": 80, "https": 443}
@@ -21,6 +22,10 @@ _ANSWER_LIMIT: Final = 4_096
 """Bytes of an answer that are read."""
 _LOST_BY_GATEWAY: Final = frozenset({502, 504})
 """The gateway answers, and does not know whether the receiver behind it has the message."""
+_REFUSALS: Final[dict[int, Refusal]] = {400: "for good", 413: "too large", 415: "for good", 422: "for good"}
+"""Answers about the message itself. Any other, such as 401, 403 and 404, may be about a token or an address that is yet
+to be corrected: the message is kept, and repeated.
+"""
 
 
 def signature(secret: bytes, timestamp: int, body: bytes) -> str:
@@ -107,4 +112,9 @@ def _judge(attempt: Attempt, answer: http.client.HTTPResponse) -> str:
     problem = f"the receiver answered {said}"
     if 300 <= answer.status < 400:
         problem += ": redirects are not followed, so the webhook must be the address that it leads to"
-    raise NotDelivered(problem, may_have_arrived=answer.status in _LOST_BY_GATEWAY, detail=attempt.quote(text))
+    raise NotDelivered(
+        problem,
+        may_have_arrived=answer.status in _LOST_BY_GATEWAY,
+        detail=attempt.quote(text),
+        refusal=_REFUSALS.get(answer.status, ""),
+    )

@@ -1,7 +1,7 @@
 """A node on a virtual clock: it lives from event to event, with the turns, the store and the rules of a real one."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from evenbeat.admin.task_admin import TaskAdmin
@@ -36,6 +36,7 @@ class _VirtualQueue:
     is_busy = False
     problem = ""
     restarts = 0
+    restarts_by_worker: Final[Mapping[str, int]] = {}
     workers: Final[list[tuple[int, str]]] = []
 
     def __init__(self) -> None:

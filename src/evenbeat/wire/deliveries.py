@@ -109,6 +109,9 @@ class DeliveryOrder(Struct, frozen=True):
         return _words_decoder.decode(self.place)
 
 
+Refusal = Literal["", "for good", "too large"]
+
+
 class DeliveryEnd(Struct, frozen=True, tag="end"):
     """Sender to node: a delivery has ended."""
 
@@ -122,6 +125,8 @@ class DeliveryEnd(Struct, frozen=True, tag="end"):
     lasted: int = 0
     may_have_arrived: bool = False
     """Not delivered as far as we know, but the receiver may have it: the next attempt is a possible repetition."""
+    refusal: Refusal = ""
+    """Not delivered, and the receiver would refuse this message again, whenever it is repeated; or any so large."""
 
 
 class SenderReady(Struct, frozen=True, tag="ready"):

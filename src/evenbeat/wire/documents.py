@@ -630,6 +630,8 @@ class ProblemOfTask(Struct):
     held_since: TimestampText | UnsetType = UNSET
     downtime: bool | UnsetType = UNSET
     """Of an open problem: the task is in an active downtime."""
+    in_downtime: bool = False
+    """As `downtime`, and always there."""
     passive: bool | UnsetType = UNSET
     """Of an open problem: the task is a passive check that has nothing to run."""
 
@@ -690,6 +692,40 @@ class SentMessagePage(Struct):
 
     messages: list[SentMessage]
     next: int | None
+    """Give it as `before` for the next page; null on the last one."""
+
+
+class NotificationDocument(Struct):
+    """What was decided about one place of a contact and one problem, and why."""
+
+    at: TimestampText
+    task: str
+    """The name of the task, or its last one."""
+    problem: int
+    contact: str
+    place: str
+    """Without secrets."""
+    decision: str
+    """sent, suppressed, waiting, given up."""
+    item: str
+    """What it is about: problem, reminder, recovery, acknowledged."""
+    reason: str
+    """Why it was not sent, or not yet."""
+    message: int | None
+    """The id of the message that it was sent in."""
+    delivery: str
+    """Of that message: waiting, delivered, given up; empty if that is not on record."""
+    error: str
+    """Why the message was not delivered."""
+    text: str
+    """All that in plain words."""
+
+
+class NotificationPage(Struct):
+    """Notifications, newest first."""
+
+    notifications: list[NotificationDocument]
+    next: str | None
     """Give it as `before` for the next page; null on the last one."""
 
 

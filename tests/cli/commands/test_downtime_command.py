@@ -64,14 +64,14 @@ def test_its_json(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "problem"),
     [
         (["add", "--for", "2h"], "which tasks? Give names or patterns, --owner or --label"),
-        (["add", "web1"], "until when? Give --for D or --until T, at most a year"),
+        (["add", "web1"], "until when? Give --for D or --to T, at most a year"),
         (["add", "web1", "--for", "0s"], "--for: 0s is no time at all"),
         (["add", "web1", "--until", "soon"], "--until: 'soon' is not a time"),
         (["add", "wbe1", "--for", "2h"], "there is no task 'wbe1'; did you mean 'web1'?"),
-        (["add", "web1", "--for", "2h", "--all"], "--all: belongs to `evenbeat downtime list`"),
+        (["add", "web1", "--for", "2h", "--all"], "--all: belongs to `evenbeat downtime ls`"),
         (["list", "web1"], "`evenbeat downtime list` lists all downtimes"),
         (["list", "--for", "2h"], "--for: belongs to `evenbeat downtime add`"),
-        (["end"], "which one? `evenbeat downtime end ID`"),
+        (["end"], "which one? `evenbeat downtime rm ID`"),
         (["end", "d123"], "there is no downtime 'd123'"),
     ],
 )

@@ -67,6 +67,7 @@ SCOPE_POLICIES: Final[Mapping[tuple[str, str], ScopePolicy]] = {
                 ("GET", f"/v1/{word}")
                 for word in (
                     *("tasks", "history", "running", "events", "problems", "problems/{id}", "messages"),
+                    "notifications",
                     *("downtimes", "downtimes/{id}"),
                 )
             ),

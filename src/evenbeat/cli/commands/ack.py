@@ -1,4 +1,4 @@
-"""`evenbeat ack`: say that somebody takes care of the open problems of tasks, or take that back."""
+"""`evenbeat ack`: say that someone takes care of the open problems of tasks; `unack` takes that back."""
 
 import argparse
 import sys

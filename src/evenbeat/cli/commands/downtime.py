@@ -25,10 +25,10 @@ def run_command(args: argparse.Namespace) -> int:
     if args.action == "add":
         return _add(args)
     _refuse_options_of_add(args)
-    if args.action == "end":
+    if args.action in ("rm", "end"):
         return _end(args)
     if args.names:
-        raise Invalid("`evenbeat downtime list` lists all downtimes, and takes no name")
+        raise Invalid(f"`evenbeat downtime {args.action}` lists all downtimes, and takes no name")
     return _list(args)
 
 
@@ -38,7 +38,7 @@ def _refuse_options_of_add(args: argparse.Namespace) -> None:
         "--label": args.label,
         "--for": args.for_,
         "--from": args.from_,
-        "--until": args.until,
+        "--to": args.until,
         "--period": args.period,
         "--reason": args.reason,
         "--no-dependents": args.no_dependents,
@@ -50,13 +50,13 @@ def _refuse_options_of_add(args: argparse.Namespace) -> None:
 
 def _add(args: argparse.Namespace) -> int:
     if args.all:
-        raise Invalid("belongs to `evenbeat downtime list`", place="--all")
+        raise Invalid("belongs to `evenbeat downtime ls`", place="--all")
     if not args.names and args.owner is None and not args.label:
         raise Invalid("which tasks? Give names or patterns, --owner or --label; '*' means all")
     start = None if args.from_ is None else time_option(args.from_, "--from")
     end = end_option(args.for_, args.until, start)
     if end is None:
-        raise Invalid("until when? Give --for D or --until T, at most a year")
+        raise Invalid("until when? Give --for D or --to T, at most a year")
     with open_client(args) as client:
         made = client.add_downtime(
             args.names,
@@ -74,9 +74,9 @@ def _add(args: argparse.Namespace) -> int:
 
 def _end(args: argparse.Namespace) -> int:
     if args.all:
-        raise Invalid("belongs to `evenbeat downtime list`", place="--all")
+        raise Invalid("belongs to `evenbeat downtime ls`", place="--all")
     if len(args.names) != 1:
-        raise Invalid("which one? `evenbeat downtime end ID`; `evenbeat downtime list` shows the ids")
+        raise Invalid("which one? `evenbeat downtime rm ID`; `evenbeat downtime ls` shows the ids")
     with open_client(args) as client:
         try:
             ended = client.end_downtime(args.names[0])

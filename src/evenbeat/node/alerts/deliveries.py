@@ -1,12 +1,15 @@
-"""Deliveries: messages that have left and not ended. Each channel gets one at a time, oldest first."""
+"""Deliveries: messages that have left and not ended. Each channel gets one at a time, oldest first; those whose
+delivery has failed a few times are passed by later ones.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
 
-from evenbeat.core.delivery_pace import LONGEST_RETRY, may_leave_at
+from evenbeat.core.delivery_pace import LONGEST_RETRY, holds_up, may_leave_at, may_pass_at
 from evenbeat.model import HOUR
 from evenbeat.store.alert_records import MessageRecord
 from evenbeat.when.windows import FOREVER
@@ -33,6 +36,11 @@ class Delivery(Struct):
     """The sender is delivering it."""
     is_complete: bool = True
     """False: a node ended before it had recorded all parts. It is delivered with those that there are."""
+
+    @property
+    def failed(self) -> int:
+        """How many deliveries of it have failed."""
+        return self.attempts - self.is_ordered
 
 
 class Deliveries:
@@ -85,9 +93,8 @@ class Deliveries:
         self._queues.setdefault(delivery.channel, deque()).append(delivery)
 
     def find(self, message: int, channel: str) -> Delivery | None:
-        """The delivery of a message, if it is the one whose turn it is."""
-        queue = self._queues.get(channel)
-        return queue[0] if queue and queue[0].message == message else None
+        """The delivery of a message, if it has not ended."""
+        return next((one for one in self._queues.get(channel, ()) if one.message == message), None)
 
     def remove(self, delivery: Delivery) -> None:
         """It has ended."""
@@ -113,23 +120,38 @@ class Deliveries:
 
     def due(self, now: int) -> list[Delivery]:
         """What is to be delivered now."""
-        return [head for head in self._heads() if not head.is_ordered and head.next_attempt <= now]
+        return [delivery for delivery in self._next_ones() if delivery.next_attempt <= now]
 
     def next_due(self) -> int:
         """When the next of them is due; FOREVER if none is."""
-        return min((head.next_attempt for head in self._heads() if not head.is_ordered), default=FOREVER)
+        return min((delivery.next_attempt for delivery in self._next_ones()), default=FOREVER)
 
     def may_leave_at(self, channel: str, per_hour: int, now: int) -> int:
-        """When another message may leave for a channel; FOREVER while one is on its way, whose end is waited for."""
-        if channel in self._queues:
+        """When another message may leave for a channel; FOREVER while one is on its way that holds it up."""
+        queue = self._queues.get(channel, ())
+        if any(holds_up(delivery.failed) for delivery in queue):
             return FOREVER
+        at = self.rate_allows_at(channel, per_hour, now)
+        return max(at, may_pass_at(len(queue), max(delivery.left for delivery in queue))) if queue else at
+
+    def rate_allows_at(self, channel: str, per_hour: int, now: int) -> int:
+        """When the rate of a channel allows another message."""
         left = self._left.get(channel)
         while left and left[0] <= now - REMEMBERED:
             left.popleft()
         return may_leave_at(left or (), per_hour, now)
 
-    def _heads(self) -> Iterator[Delivery]:
-        return (queue[0] for queue in self._queues.values())
+    def count_uncommitted(self, channel: str, now: int) -> None:
+        """A message that no store has was delivered to a channel: it counts for its rate, until a restart."""
+        self._left.setdefault(channel, deque()).append(now)
+
+    def _next_ones(self) -> Iterator[Delivery]:
+        """Of each channel to which nothing is being delivered: the delivery whose turn it is."""
+        for queue in self._queues.values():
+            if any(delivery.is_ordered for delivery in queue):
+                continue
+            until = next((place for place, one in enumerate(queue) if holds_up(one.failed)), len(queue))
+            yield min(islice(queue, until + 1), key=lambda delivery: delivery.next_attempt)
 
 
 def _delivery_of(record: MessageRecord, now: int) -> Delivery:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from evenbeat.core.alerts import NotSent, end
-from evenbeat.core.delivery_pace import retry_at
+from evenbeat.core.delivery_pace import holds_up, retry_at
 from evenbeat.node.alerts.deliveries import Delivery
 from evenbeat.node.alerts.messages import MessageComposer
 from evenbeat.node.alerts.orders import order_of
+from evenbeat.node.alerts.splitting import AlertsChanged, MessageSplitter
 from evenbeat.node.alerts.state import AlertState
 from evenbeat.store.alert_records import (
     WAITING,
@@ -35,6 +36,7 @@ class MessageDispatch:
         self._state = state
         self._composer = composer
         self._order = order
+        self._splitter = MessageSplitter(state)
         self._ends: deque[DeliveryEnd] = deque()
 
     @property
@@ -111,8 +113,15 @@ class MessageDispatch:
                 self._state.deliveries.note_delivery(delivery.channel, delivery.contact, is_failing=False)
                 await self._end_message(delivery, DELIVERED, ended.error, ended.detail)
                 continue
+            refusal = ended.refusal
+            if refusal == "too large":
+                try:
+                    if await self._send_smaller(delivery, ended):
+                        continue
+                except AlertsChanged:
+                    refusal = ""
             now = self._state.now()
-            again_at = retry_at(delivery.attempts, delivery.left, now)
+            again_at = None if refusal else retry_at(delivery.attempts, delivery.left, now)
             _log.warning(
                 "a message to %s was not delivered: %s",
                 delivery.contact,
@@ -127,12 +136,30 @@ class MessageDispatch:
             delivery.is_ordered, delivery.next_attempt = False, again_at
             delivery.may_have_arrived |= ended.may_have_arrived
             arrived = delivery.may_have_arrived
+            if not holds_up(delivery.failed):
+                delivery.document = None  # there may soon be more of them: it is read again
             self._state.writer.put_attempt(
                 MessageAttempt(delivery.message, delivery.attempts, again_at, None, ended.error, ended.detail, arrived)
             )
         await self._state.commit()
 
-    async def _end_message(self, delivery: Delivery, state: str, error: str, detail: str) -> None:
+    async def _send_smaller(self, delivery: Delivery, ended: DeliveryEnd) -> bool:
+        """The receiver refuses so large a message: smaller ones tell the same. False if there can be none."""
+        ids = await self._splitter.split(delivery)
+        if ids is None:
+            return False
+        smaller = " and ".join(map(str, ids)) or "others"
+        error = f"{ended.error}: sent again as {smaller}, which {'is' if len(ids) == 1 else 'are'} smaller"
+        _log.warning(
+            "a message to %s was too large: %s",
+            delivery.contact,
+            error,
+            extra={"action": "split", "contact": delivery.contact, "message_id": delivery.message},
+        )
+        await self._end_message(delivery, GIVEN_UP, error, ended.detail, counted="split")
+        return True
+
+    async def _end_message(self, delivery: Delivery, state: str, error: str, detail: str, counted: str = "") -> None:
         """A message has ended, which is committed first; what its channel knows now follows."""
         self._state.writer.put_end(MessageEnd(delivery.message, self._state.now(), state, error, detail))
         self._state.deliveries.remove(delivery)
@@ -140,7 +167,7 @@ class MessageDispatch:
         if delivery.message in refused.messages:  # another node has recorded its end
             self._state.news.is_there.set()
             return
-        self._state.counts.add(state)
+        self._state.counts.add(counted or state)
         await self._end_in_cases(delivery.message, state, error)
 
     async def _end_in_cases(self, message: int, state: str, error: str) -> None:

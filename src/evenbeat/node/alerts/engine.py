@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Final
 
 from evenbeat.admin.task_admin import LiveChange
+from evenbeat.core.partition_ownership import partition_of_contact
 from evenbeat.model import HOUR, SECOND, Instant
 from evenbeat.node.alerts.decisions import AlertDecisions
 from evenbeat.node.alerts.departures import MessageDepartures
@@ -131,6 +132,10 @@ class AlertEngine:
         now = self._state.now()
         leaves = [self._departures.leaves_at(key, at, now) for key, at in self.cases.leaving_channels().items()]
         return min(self.cases.next_look(), self.deliveries.next_due(), *leaves, FOREVER)
+
+    def tells(self, contact: str) -> bool:
+        """Does this node, among all, tell this contact?"""
+        return partition_of_contact(contact) in self._node.held_partitions()
 
     def failing_contacts(self) -> list[str]:
         """The contacts with a place whose latest delivery failed."""

@@ -175,6 +175,17 @@ def encode_items(message: int, contact: str, items: list[MessageItem], link: str
     return _encoder.encode(document)
 
 
+def encode_parts(document: MessageDocument, size: int) -> list[bytes]:
+    """A document in parts of so many items, which follow each other."""
+    head = _encoder.encode(_Head(document.message, document.contact))[:-1] + b',"items":['
+    items = list(map(_encoder.encode, document.items))
+    parts = [b",".join(items[start : start + size]) for start in range(0, len(items), size)]
+    tail = _encoder.encode(_Tail(document.more, document.link, document.created or ""))
+    texts = [(b"," if number else head) + part for number, part in enumerate(parts)]
+    texts[-1] += b"]," + tail[1:]
+    return texts
+
+
 def _item_of(planned: PlannedItem, record: ProblemRecord, told: list[str], longest: int | None) -> MessageItem:
     ack = record.acknowledgement
     is_told = planned.kind is ItemKind.ACKNOWLEDGED and ack is not None

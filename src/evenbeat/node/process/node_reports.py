@@ -11,14 +11,20 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from evenbeat.admin.contacts import UsableContact
 from evenbeat.core.channels import Channel
-from evenbeat.core.own_problems import OwnProblem, OwnProblems
-from evenbeat.model import SECOND, Contact, Instant
+from evenbeat.core.crash_loop import WITHIN, CrashLoop
+from evenbeat.core.own_problems import OwnProblem, OwnProblems, OwnWishes
+from evenbeat.model import SECOND, Contact, ContactState, Instant
 from evenbeat.node.alerts.messages import encode_items, time_text
 from evenbeat.node.answers.problems import SLOW_COMMIT
 from evenbeat.node.answers.status import status_of
 from evenbeat.node.scheduler import Scheduler
+<<<<<<< HEAD
 from evenbeat.report.history_status import outgrown_disk_words
+=======
+from evenbeat.when.duration import spoken_duration
+>>>>>>> fix18
 from evenbeat.wire.deliveries import MessageItem
 
 _INTERVAL: Final = 10.0
@@ -33,7 +39,12 @@ _LATE_CLASSES: Final = ("1-10 min", "> 10 min")
 _LEAST_FREE: Final = 1 << 30
 _LEAST_FREE_SHARE: Final = 20
 """A disk is nearly full with less than this many bytes, and less than this part of it, free."""
+_CRASH_LOOP: Final = "worker deaths"
+"""Each node of a cluster sees all workers: the one that tells a contact of the problems of tasks tells it of this."""
+_WITHIN_WORDS: Final = spoken_duration(WITHIN)
 _PING: Final = "node/webhook/ping"
+_STATE: Final = ContactState.CRITICAL
+"""Of any problem of a node."""
 _log: Final = logging.getLogger("evenbeat.alerts")
 
 
@@ -55,6 +66,10 @@ class NodeReports:
         self._node = node
         self._known: dict[str, OwnProblems] = {}
         """By contact."""
+        self._under_way: set[str] = set()
+        """Contacts to which a message is being delivered: what is new meanwhile is in the next one."""
+        self._crash_loop = CrashLoop()
+        self._crash_loop.look(node.queue.restarts_by_worker, node.clock.elapsed())
         self._most_nodes = 0
         self._takeovers = 0
         self._pinged_at = -_PING_INTERVAL
@@ -67,8 +82,10 @@ class NodeReports:
             found = await self.problems()
             for wish in node.live.notify:
                 usable = node.alerts.engine.contacts.contacts.get(wish.to)
-                if usable is not None:
-                    self._tell(wish.to, [(channel, usable.contact) for channel in usable.channels], found, wish.after)
+                if usable is not None and wish.to not in self._under_way:
+                    channels = [(channel, usable.contact) for channel in usable.channels]
+                    own = found if node.alerts.engine.tells(wish.to) else _without_shared(found)
+                    self._tell(wish.to, channels, own, self._wishes(wish.to, usable, wish.after))
         if node.live.ping and node.loop.time() - self._pinged_at >= _PING_INTERVAL and await self._works():
             self._pinged_at = node.loop.time()
             self._start(self._ping(node.live.ping))
@@ -83,6 +100,8 @@ class NodeReports:
             found["store"] = "the store does not commit anything"
         if node.queue.problem:
             found["workers"] = node.queue.problem
+        if deaths := self._crash_loop.look(node.queue.restarts_by_worker, node.clock.elapsed()):
+            found[_CRASH_LOOP] = f"worker processes die again and again: {deaths:,} within {_WITHIN_WORDS}"
         if node.alerts.engine.problem or node.alerts.sender.problem:
             found["notifications"] = node.alerts.engine.problem or node.alerts.sender.problem
         if (late := late_words(node)) is not None:
@@ -111,18 +130,29 @@ class NodeReports:
         return {}
 
     def _tell(
-        self, contact: str, channels: Sequence[tuple[Channel, Contact]], found: Mapping[str, str], after: int
+        self, contact: str, channels: Sequence[tuple[Channel, Contact]], found: Mapping[str, str], wishes: OwnWishes
     ) -> None:
         known = self._known.setdefault(contact, OwnProblems())
         now = self._node.clock.now()
-        begun, over = known.look(found, now, after)
+        begun, over = known.look(found, now, wishes)
         if begun or over:
             # Counted as told until the delivery has ended: the next look does not send it again.
             known.was_told(begun, over, now)
-            self._start(self._deliver(known, channels, begun, over))
+            self._under_way.add(contact)
+            self._start(self._deliver(contact, known, channels, begun, over))
+
+    def _wishes(self, name: str, usable: UsableContact, after: int) -> OwnWishes:
+        """How a contact wants to be told: as of problems of tasks, so its rate is the same too."""
+        engine, now = self._node.alerts.engine, self._node.clock.now()
+        states, per_hour = usable.contact.states, usable.contact.per_hour
+        rates = [engine.deliveries.rate_allows_at(channel.key, per_hour, now) for channel in usable.channels]
+        return OwnWishes(
+            after, not states or _STATE in states, max(engine.contacts.opens_at(name, now), max(rates, default=now))
+        )
 
     async def _deliver(
         self,
+        contact: str,
         known: OwnProblems,
         channels: Sequence[tuple[Channel, Contact]],
         begun: Sequence[OwnProblem],
@@ -136,9 +166,16 @@ class NodeReports:
         def document(message: int, contact: str, now: Instant) -> bytes:
             return encode_items(message, contact, items, link, now)
 
-        ends = await self._node.alerts.deliver_now(channels, document)
+        try:
+            ends = await self._node.alerts.deliver_now(channels, document)
+        finally:
+            self._under_way.discard(contact)
+        now = self._node.clock.now()
+        for end in ends:
+            if end.is_delivered:
+                self._node.alerts.engine.deliveries.count_uncommitted(end.channel, now)
         if not any(end.is_delivered for end in ends):
-            known.was_not_told(begun, over, self._node.clock.now())
+            known.was_not_told(begun, over, now)
 
     async def _works(self) -> bool:
         """Does the node make turns, and does the store commit?"""
@@ -162,6 +199,10 @@ class NodeReports:
         task = asyncio.create_task(work)
         self._deliveries.add(task)  # the loop itself would not keep it
         task.add_done_callback(self._deliveries.discard)
+
+
+def _without_shared(found: Mapping[str, str]) -> dict[str, str]:
+    return {kind: words for kind, words in found.items() if kind != _CRASH_LOOP}
 
 
 def late_words(node: Scheduler) -> str | None:
@@ -194,7 +235,7 @@ def _item(problem: OwnProblem, *, is_over: bool) -> MessageItem:
         reminder=False,
         task=f"node {socket.gethostname()}: {problem.kind}",
         cause="node",
-        state="critical",
+        state=_STATE.value,
         flapping=False,
         problem=0,
         since=time_text(Instant(problem.since)),

@@ -138,6 +138,11 @@ class LocalQueue:
         return self._command_workers.restarts + self._isolated.restarts + of_hosts
 
     @property
+    def restarts_by_worker(self) -> dict[str, int]:
+        """The node itself is the only worker."""
+        return {"": self.restarts}
+
+    @property
     def pids(self) -> list[int]:
         """Of all worker processes that are up."""
         return [pid for pid, _ in self.workers]

@@ -135,7 +135,11 @@ class NatsQueue:
     @property
     def restarts(self) -> int:
         """Processes of these workers that ended before they were told to."""
-        return sum(worker.restarts for worker in self.worker_views)
+        return sum(self.restarts_by_worker.values())
+
+    @property
+    def restarts_by_worker(self) -> dict[str, int]:
+        return {worker.id: worker.restarts for worker in self.worker_views}
 
     @property
     def worker_views(self) -> list[WorkerView]:
