@@ -7,8 +7,9 @@ rows with an open problem, and for runs that are under way when something ends t
 After a downtime, an unreachability, a pause or a stop of the node a *state* problem awaits a result of a run that began
 after that end. The column `result_at` says when the run of the latest result began, so results need not be reported
 here. Before a problem is told, the checks that its task depends on must have had a run that began after the problem
-opened, and none of them may be SOFT; that is waited for at most PARENTS_LIMIT. Checks of other nodes are not asked for
-runs and hold nothing up: what is known of them is only whether they are fine.
+opened, and none of them may be SOFT; that is waited for at most PARENTS_LIMIT. So it is for checks of other nodes, too:
+`foreign_asks` says which of them to ask those nodes for, and `Reachability` learns from the store what came of it. A
+node that does not answer, or that is gone, holds nothing up for longer.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ import numpy as np
 from evenbeat.core.alerts import Hold
 from evenbeat.core.columns import Ints
 from evenbeat.core.problems import Problems
-from evenbeat.core.reachability import Reachability
+from evenbeat.core.reachability import ForeignAsk, Reachability
 from evenbeat.core.task import Bools, Flag, Small, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import MINUTE, SECOND, Cause, Instant, State
@@ -104,6 +105,7 @@ class Holds:
         self.asked = (_NO_ROWS, _NO_ROWS)
         """Parents that were asked for a run lately, in order, and when."""
         self._wanted: list[Ints] = []
+        self._foreign_asks: dict[str, ForeignAsk] = {}
 
     # What is heard
 
@@ -131,6 +133,15 @@ class Holds:
         self.ended.update(dict.fromkeys(running.tolist(), int(now)))
         if len(rows):
             self._just_ended.append((rows, int(now)))
+
+    def ask_for_other_node(self, rows: Ints, since: Ints, now: Instant) -> Bools:
+        """Problems of another node wait for runs of these checks that began later: these are asked for once, however
+        often the node asks. Returns which of them can be expected to run.
+        """
+        can_run = self._can_run(rows, now)
+        lacking = can_run & (self._columns.result_at[rows] <= since)
+        self._ask_parents(rows[lacking], since[lacking], now)
+        return can_run
 
     # What follows
 
@@ -163,6 +174,13 @@ class Holds:
         rows = np.unique(np.concatenate(wanted)) if wanted else _NO_ROWS
         runs: Ints = rows[self._columns.used[rows]]
         return runs
+
+    def foreign_asks(self) -> dict[str, ForeignAsk]:
+        """Checks of other nodes, by name, that those are asked for runs of: again and again while one is needed, as an
+        answer can be lost and a check can go to another node.
+        """
+        asks, self._foreign_asks = self._foreign_asks, {}
+        return asks
 
     # How it is decided
 
@@ -249,8 +267,22 @@ class Holds:
         np.minimum(held.parents_since, now, out=held.parents_since)
         some = np.flatnonzero(free & (now < held.parents_since + PARENTS_LIMIT))
         some = some[self._columns.point[held.rows[some]] >= 0]
-        if not len(some):
+        if len(some):
+            self._check_parents_here(held, some, found, now)
+            self._check_foreign_parents(held, some, found, now)
+
+    def _check_foreign_parents(self, held: HeldRows, some: Ints, found: Small, now: Instant) -> None:
+        child, point = self._reachability.foreign_parents_of(held.rows[some])
+        if not len(child):
             return
+        places = some[np.searchsorted(held.rows[some], child)]
+        since = held.parents_since[places]
+        lacks_run, is_soft = self._reachability.foreign_evidence(point, since)
+        found[places[lacks_run | is_soft]] = Hold.CHECKING_PARENTS
+        asks = lacks_run & self._notify(child)
+        self._foreign_asks |= self._reachability.ask_foreign(point[asks], since[asks], now, ASK_AGAIN_AFTER)
+
+    def _check_parents_here(self, held: HeldRows, some: Ints, found: Small, now: Instant) -> None:
         child, parent = self._reachability.parents_of(held.rows[some])
         if not len(child):
             return

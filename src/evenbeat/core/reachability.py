@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from evenbeat.core.columns import Column, Columns, Ints
 from evenbeat.core.task import ALL_FLAGS, Bools, Flag, TaskColumns
-from evenbeat.model import Entry, State, Task
+from evenbeat.model import Entry, Instant, State, Task
+from evenbeat.when.windows import NEVER
 
 _CHECK_AND_ENABLED: Final = int(Flag.CHECK | Flag.ENABLED)
 _REACHABLE: Final = int(Flag.REACHABLE)
@@ -102,6 +103,27 @@ def _parents_of(task: Task) -> Iterator[tuple[str, bool]]:
         yield name, True
 
 
+class ForeignResult(NamedTuple):
+    """What is known of the latest result of another node's check."""
+
+    at: int
+    """When its run began."""
+    is_soft: bool
+    is_off: bool
+    """No result is to be expected: it is paused, disabled, or no check."""
+
+
+class ForeignAsk(NamedTuple):
+    """Another node is asked to run a check of its own."""
+
+    number: int
+    """Of the task."""
+    since: int
+    """The run must begin later."""
+    at: int
+    """When it is asked."""
+
+
 class _PointColumns(Columns):
     """The points of the graph: tasks that depend on checks, and these checks."""
 
@@ -112,6 +134,15 @@ class _PointColumns(Columns):
     """Of parents: they are not fine by their own states ..."""
     stale = Column(np.bool_, default=False)
     """... but nobody knows whether that is still so: a newer result is overdue. Only true of those that fail."""
+    # Of checks of other nodes
+    is_heard_of = Column(np.bool_, default=False)
+    result_at = Column(np.int64, NEVER)
+    is_soft = Column(np.bool_, default=False)
+    is_off = Column(np.bool_, default=False)
+    asked_at = Column(np.int64, NEVER)
+    """When its node was asked for a run last ..."""
+    excused_at = Column(np.int64, NEVER)
+    """... and the latest such time at which that node said that the check cannot run."""
 
 
 def _none_is_stale(rows: Ints) -> Bools:
@@ -139,6 +170,8 @@ class Reachability:
         """Of points of other nodes' checks whose definitions are known: number of the task and version."""
         self._has_other_links = False
         self._has_other_states = False
+        self.has_other_nodes = False
+        """May a check that is not here be another node's? Then nothing is known of it until that is heard."""
         self.version = 0
         """Counts how often who depends on what has changed."""
         self._without_links: list[Ints] = []
@@ -186,6 +219,7 @@ class Reachability:
         self._columns.point[rows] = points
         for point in points.tolist() if self._foreign else ():
             self._foreign.pop(point, None)
+        self._points.is_heard_of[points] = False
         self._has_other_links |= bool(len(points))
 
     def _clear(self, points: Ints) -> None:
@@ -265,6 +299,46 @@ class Reachability:
         found = self._foreign_points(failing)
         self._set_failing(np.array(list(found.values()), dtype=np.int64), np.array([failing[n] for n in found], bool))
 
+    def learn_foreign_results(self, results: Mapping[str, ForeignResult | None]) -> None:
+        """The latest results of checks of other nodes; None for checks that do not exist."""
+        points = self._points
+        for name, point in self._foreign_points(results).items():
+            result = results[name]
+            if result is None:
+                points.asked_at[point] = points.excused_at[point] = NEVER
+                result = ForeignResult(NEVER, is_soft=False, is_off=True)
+            points.is_heard_of[point] = True
+            points.result_at[point], points.is_soft[point], points.is_off[point] = result
+
+    def learn_unable(self, asks: Mapping[str, ForeignAsk]) -> None:
+        """Other nodes said, when asked, that these checks cannot run."""
+        for name, point in self._foreign_points(asks).items():
+            self._points.excused_at[point] = asks[name].at
+
+    def foreign_evidence(self, points: Ints, since: Ints) -> tuple[Bools, Bools]:
+        """Of checks of other nodes: does each lack a run that began after a time, and is it SOFT?"""
+        p = self._points
+        is_known, is_off = p.is_heard_of[points], p.is_off[points]
+        may_run = np.where(is_known, ~is_off & (p.excused_at[points] < since), self.has_other_nodes)
+        lacks: Bools = may_run & (~is_known | (p.result_at[points] <= since))
+        soft: Bools = is_known & ~is_off & p.is_soft[points]
+        return lacks, soft
+
+    def ask_foreign(self, points: Ints, since: Ints, now: Instant, pause: int) -> dict[str, ForeignAsk]:
+        """Those of these checks, by name, that other nodes are to be asked for now: each again after a pause."""
+        asked_at = self._points.asked_at
+        due = np.minimum(asked_at[points], now) <= now - pause
+        some, which = np.unique(points[due], return_inverse=True)
+        latest = np.full(len(some), NEVER, dtype=np.int64)
+        np.maximum.at(latest, which, since[due])
+        asks = {
+            self._names[point]: ForeignAsk(self._foreign[point][0], after, int(now))
+            for point, after in zip(some.tolist(), latest.tolist(), strict=True)
+            if point in self._foreign
+        }
+        asked_at[[self._parents[name] for name in asks]] = now
+        return asks
+
     def _foreign_points(self, names: Iterable[str]) -> dict[str, int]:
         known = {name: self._parents[name] for name in names if name in self._parents}
         return {name: point for name, point in known.items() if self._points.row[point] < 0}
@@ -339,12 +413,22 @@ class Reachability:
         """The checks of this node that some rows depend on directly: the row of the task and that of the check, of each
         such pair; once settled.
         """
+        child, point = self._direct_parents(rows)
+        parent = self._points.row[point]
+        return child[parent >= 0], parent[parent >= 0]
+
+    def foreign_parents_of(self, rows: Ints) -> tuple[Ints, Ints]:
+        """The same for checks of other nodes: the row of the task, and what `foreign_evidence` knows the check by."""
+        child, point = self._direct_parents(rows)
+        is_foreign = self._points.row[point] < 0
+        return child[is_foreign], point[is_foreign]
+
+    def _direct_parents(self, rows: Ints) -> tuple[Ints, Ints]:
         points = self._columns.point[rows].astype(np.int64)
         asked = np.zeros(len(self._points), dtype=bool)
         asked[points[points >= 0]] = True
         links = self._links.only(asked[self._links.child])
-        child, parent = self._points.row[links.child], self._points.row[links.parent]
-        return child[parent >= 0], parent[parent >= 0]
+        return self._points.row[links.child], links.parent.astype(np.int64)
 
     def rows_behind(self, rows: Ints, foreign: Collection[str]) -> Ints:
         """Rows that would be unreachable if these, and these checks of other nodes, were not fine; once settled."""

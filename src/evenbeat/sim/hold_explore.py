@@ -36,6 +36,13 @@ HOLD_WORLDS: Final = (
     HoldShape("holds: runs that take time", switches=("in_downtime", "is_paused"), parent_switches=("is_paused",)),
     HoldShape("holds: a task that is no check", runs=False, switches=("in_downtime", "is_paused"), jobs=True),
     HoldShape("holds: two checks of one parent", 2, runs=False),
+    HoldShape(
+        "holds: a parent on another node",
+        runs=False,
+        switches=("in_downtime",),
+        parent_switches=("is_paused", "is_closed", "is_idle"),
+        is_elsewhere=True,
+    ),
 )
 """Together they have every event."""
 

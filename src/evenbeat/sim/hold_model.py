@@ -14,11 +14,11 @@ from evenbeat.core.alerts import Hold
 from evenbeat.core.columns import Ints
 from evenbeat.core.holds import ASK_AGAIN_AFTER, PARENTS_LIMIT, HeldRows, Holds, HoldUpdate
 from evenbeat.core.problems import Problems
-from evenbeat.core.reachability import Reachability
+from evenbeat.core.reachability import ForeignResult, Reachability
 from evenbeat.core.run_plan import GIVES_RESULT, SUCCESS
 from evenbeat.core.task import ALL_FLAGS, Bools, Flag, TaskColumns
 from evenbeat.core.times import ScheduleTimes
-from evenbeat.model import MINUTE, SECOND, Instant, Schedule, State, Task
+from evenbeat.model import MINUTE, SECOND, Entry, Instant, Schedule, State, Task
 from evenbeat.when.windows import NEVER
 
 NOW: Final = Instant(10**12)
@@ -59,6 +59,8 @@ class HoldShape(NamedTuple):
     """The dependent tasks are no checks: their runs fail."""
     skips: bool = False
     """They do not run while they are unreachable."""
+    is_elsewhere: bool = False
+    """The parent is another node's: that one is asked for its runs, and answers at once or is asked again."""
 
 
 class HeldCheck(NamedTuple):
@@ -168,10 +170,16 @@ class HoldWorld:
         self._rows = self._columns.allocate(1 + shape.checks)
         self._times = _SwitchedTimes(self._columns)
         self._problems = Problems(self._columns)
-        self._reachability = Reachability(self._columns, int)
+        first = 1 if shape.is_elsewhere else 0
+        self._reachability = Reachability(self._columns, lambda name: int(name) if int(name) >= first else None)
+        self._reachability.has_other_nodes = shape.is_elsewhere
         tasks = [Task(str(i), _SCHEDULE, check=True, depends=("0",) if i else ()) for i in self._rows.tolist()]
-        self._reachability.define(self._rows, tasks)
+        self._reachability.define(self._rows[first:], tasks[first:])
+        if shape.is_elsewhere:
+            self._reachability.define_foreign({"0": Entry(0, "0", 1, "", NOW, NOW, tasks[0])})
         self._reachability.settle()
+        self._other = self._new_holds()
+        """Of the node that has the parent, if it is elsewhere."""
 
     def steps(self, state: HoldState) -> Iterator[HoldStep]:
         """Everything that can happen next, and what it does."""
@@ -233,7 +241,7 @@ class HoldWorld:
         ended = (flags & ~was & _ENABLED) | (was & ~flags & _DOWNTIME)
         holds.learn_ends(np.union1d(np.flatnonzero(ended), again), NOW)
         all_ended = np.flatnonzero(ended | (flags & ~was & _REACHABLE))
-        return self._learn(holds, before, event, state, all_ended, expired)._replace(reopened=reopens)
+        return self._learn(holds, before, event, state, all_ended, expired, reopens)
 
     def _learn_results(self, before: HoldState) -> None:
         rows, c = self._rows[1:], self._columns
@@ -251,7 +259,7 @@ class HoldWorld:
         """
         holds = self._put(before, 0)
         if event == RESTART:
-            holds = self._new_holds()
+            holds, self._other = self._new_holds(), self._new_holds()
         rows = self._problems.rows()
         # In any order, and tasks of other nodes come later.
         for some in (rows[::-1][:1], rows[::-1][1:]):
@@ -265,13 +273,17 @@ class HoldWorld:
         return self._learn(holds, before, event, since, self._rows, 0)
 
     def _learn(
-        self, holds: Holds, before: HoldState, event: str, state: HoldState, ended: Ints, expired: int
+        self, holds: Holds, before: HoldState, event: str, state: HoldState, ended: Ints, expired: int, reopens: int = 0
     ) -> HoldStep:
         """The node decides; what it knows then, and what has really happened."""
         updates = holds.settle(NOW)
-        wanted = frozenset(holds.wanted_runs().tolist())
+        if self._ask_elsewhere(holds):
+            already = {i for i, check in enumerate(before) if check.is_open and i != reopens and check.hold}
+            updates = _joined(updates, holds.settle(NOW), already)
+        wanted = frozenset((*holds.wanted_runs().tolist(), *self._other.wanted_runs().tolist()))
+        asking = self._other if self.shape.is_elsewhere else holds
         c, known = self._columns, {row: i for i, row in enumerate(holds.held.rows.tolist())}
-        asked = dict(zip(*(values.tolist() for values in holds.asked), strict=True))
+        asked = dict(zip(*(values.tolist() for values in asking.asked), strict=True))
         after: list[HeldCheck] = []
         for i, check in enumerate(state):
             place = known.get(i)
@@ -288,14 +300,26 @@ class HoldWorld:
                 last_end=last_end if i and not self.shape.jobs else NEVER,
             )
             after.append(_freed(now, after[0].is_failing if i else False))
-        rows = tuple(holds.asked[0].tolist())
-        return HoldStep(before, event, tuple(after), updates, wanted, holds.settle(NOW), rows)
+        rows = tuple(asking.asked[0].tolist())
+        return HoldStep(before, event, tuple(after), updates, wanted, holds.settle(NOW), rows, reopens)
+
+    def _ask_elsewhere(self, holds: Holds) -> bool:
+        """The other node hears what it is asked for; does it say that something cannot run?"""
+        asks = holds.foreign_asks()
+        unable = {}
+        for name, ask in asks.items():
+            (can_run,) = self._other.ask_for_other_node(self._rows[:1], np.array([ask.since]), NOW).tolist()
+            if not can_run:
+                unable[name] = ask
+        self._reachability.learn_unable(unable)
+        return bool(unable)
 
     def _new_holds(self) -> Holds:
         return self._kind(self._columns, self._problems, self._times, self._reachability, _expected_by)
 
     def _put(self, state: HoldState, expired: int) -> Holds:
         """A node in this state. The time for the result of one check has passed; 0 for none."""
+        self._reachability.learn_foreign_results({"0": None})  # whom it asked, when, and what they answered
         self._set(state)
         c = self._columns
         c.problem[:] = [check.problem for check in state]
@@ -316,7 +340,9 @@ class HoldWorld:
         holds.held = HeldRows(*(np.array(some, dtype=np.int64) for some in values))
         holds.ended = {i: check.ended for i, check in enumerate(state) if check.ended != NEVER}
         asked = [(i, check.asked) for i, check in enumerate(state) if check.asked != NEVER]
-        holds.asked = (np.array([i for i, _ in asked], np.int64), np.array([at for _, at in asked], np.int64))
+        self._other = self._new_holds()
+        asking = self._other if self.shape.is_elsewhere else holds
+        asking.asked = (np.array([i for i, _ in asked], np.int64), np.array([at for _, at in asked], np.int64))
         return holds
 
     def _set(self, state: HoldState) -> None:
@@ -333,6 +359,17 @@ class HoldWorld:
         c.flags[1:] &= ALL_FLAGS ^ (_CHECK if self.shape.jobs else 0)
         self._times.closed = np.array([check.is_closed for check in state], dtype=bool)
         self._reachability.learn_results(self._rows)
+        if self.shape.is_elsewhere:
+            parent = state[0]
+            self._reachability.learn_foreign({"0": parent.is_failing})
+            result = ForeignResult(parent.result_at, is_soft=parent.condition == SOFT, is_off=parent.is_paused)
+            self._reachability.learn_foreign_results({"0": result})
+
+
+def _joined(updates: list[HoldUpdate], more: list[HoldUpdate], already: set[int]) -> list[HoldUpdate]:
+    """What two looks, one just after the other, have changed: nothing about what is as it was before, and not held."""
+    latest = {update.row: update for update in (*updates, *more)}
+    return [update for update in latest.values() if update.hold or update.row in already]
 
 
 def _with_result(check: HeldCheck, condition: Condition) -> HeldCheck:

@@ -56,6 +56,7 @@ HOLD_SHAPES: Final = (
     HoldShape("no check", runs=False, switches=("in_downtime",), jobs=True),
     HoldShape("no check, runs", switches=("in_downtime",), jobs=True),
     HoldShape("runs", switches=("in_downtime",)),
+    HoldShape("elsewhere", runs=False, parent_switches=("is_paused", "is_idle"), is_elsewhere=True),
     HoldShape("two checks", 2, runs=False),
     HoldShape("two checks and runs", 2, switches=("in_downtime",)),
 )
@@ -213,6 +214,11 @@ EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
     ("_verify_and_execute", "~near", "drop ~"): "the worlds have no clock, so nothing is near",
     ("", "Flag.CATCHING_UP | Flag.PASSIVE", "| to &"): "the worlds have none of these",
     ("", "Flag.CATCHING_UP | Flag.PASSIVE | Flag.POSTPONED", "| to &"): "the worlds have none of these",
+    (
+        "_check_foreign_parents",
+        "lacks_run & self._notify(child)",
+        "& to |",
+    ): "who is asked looks whether a run is lacking",
     ("_need_results", "expected < FOREVER", "negate"): "the worlds have no clock: unit tests check it",
     ("learn_ends", "self._columns.flags[rows] & _RUNNING", "& to |"): "what has no run is forgotten with the next look",
     ("_follow", "problem & _OPEN", "& to |"): "a shortcut: the long way gives the same where it may be taken",

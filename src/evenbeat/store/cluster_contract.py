@@ -89,6 +89,8 @@ class CheckPosition(NamedTuple):
     state: int
     """0 for a check that has never run."""
     hard: bool
+    result_at: int
+    """When the run of its latest result began; NEVER for a check that has never run."""
 
 
 class ProblemRevision(NamedTuple):

@@ -190,6 +190,8 @@ class Reply(Struct, omit_defaults=True):
     page: str = ""
     """Beside `token`: the URL at which a node serves the API, empty if none does."""
     cursor: ChangedCursor | None = None
+    unable: list[int] | None = None
+    """The numbers of checks that cannot run now."""
 
 
 _ERROR_OF_KIND: Final[dict[str, type[Exception]]] = {

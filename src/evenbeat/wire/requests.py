@@ -440,6 +440,13 @@ class GetCluster(Struct, tag="cluster"):
     """`Reply.cluster`: all nodes and workers; None from a single node."""
 
 
+class AskForFreshRuns(Struct, tag="fresh-runs"):
+    """From another node of the cluster: problems of its tasks wait for runs of these checks: `Reply.unable`."""
+
+    checks: dict[int, Instant]
+    """By number: a run must begin after this time."""
+
+
 class TestContact(Struct, tag="test-contact"):
     """Send a test message to each place of a contact, and reply what became of them: `Reply.tested`.
 
@@ -483,6 +490,7 @@ NodeQuery = (
     | GetCluster
     | TestContact
     | ReadOutput
+    | AskForFreshRuns
 )
 """What only a live node can answer, and what it does without a change to its tasks."""
 RunRequest = ForceTasks | StopRuns

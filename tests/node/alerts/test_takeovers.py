@@ -8,10 +8,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
+from itertools import pairwise
 from typing import Any, cast
 from unittest.mock import patch
 
 import msgspec
+import pytest
 from hand_driven_node import T0
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -96,18 +98,21 @@ async def _nothing() -> None:
 class World:
     """Two nodes, one of which tells the contact; a store; and a receiver."""
 
-    def __init__(self, *, is_fenced: bool) -> None:
+    def __init__(self, *, is_fenced: bool, repeat: str = "1m") -> None:
         self.is_fenced = is_fenced
         """May only the node that tells the contact record anything? Else versions alone guard against the other."""
         self.now: int = T0
         self.store = MemoryStore()
         contact = Contact(webhook="http://localhost:1/", email=("ops@localhost",))
         self.store.set_settings({"contacts:x": msgspec.json.encode({"ops": contact}).decode()})
-        keys = {"every": "1m", "command": ["true"], "notify": ["ops"], "gather": "5s", "repeat": "1m", "phase": "0s"}
+        keys = {"every": "1m", "command": ["true"], "notify": ["ops"], "gather": "5s", "repeat": repeat, "phase": "0s"}
+        keys = {key: value for key, value in keys.items() if value}
         entries = self.store.create([task_from_table(name, keys, check=True) for name in TASKS], "x", T0)
         self.numbers = {entry.task.name: entry.number for entry in entries}
         self.opened: dict[str, int] = {}
         self.received: list[tuple[str, MessageDocument]] = []
+        self.heard: list[tuple[int, str, str]] = []
+        """When, through which channel, and what: each item of each message once."""
         self.loop = ImmediateLoop()
         self.engines = [LivingEngine(self), LivingEngine(self)]
         self.engines[0].held = ALL
@@ -175,6 +180,34 @@ class World:
             self.step(which)
             self.now += 5 * S
 
+    @property
+    def master(self) -> int:
+        """The node that tells the contact."""
+        return 0 if self.engines[0].held else 1
+
+    def live(self, seconds: int, each: int = 5) -> None:
+        """Time passes: both nodes go round, and what leaves is delivered at once."""
+        for _ in range(seconds // each):
+            self.now += each * S
+            self.look()
+            for which in (0, 1):
+                self.step(which)
+                self.deliver(which, arrives=True, is_reported=True)
+
+    def fail_over(self, rounds: int) -> None:
+        """The master dies somewhere in a step, and the other one takes over; what it had ordered is delivered."""
+        master = self.master
+        self.crash(master, rounds)
+        self.take_over()
+        self.step(1 - master)
+
+    def times(self, what: str) -> list[int]:
+        """In seconds: when something was heard, through each channel alike."""
+        channels = sorted({channel for _, channel, _ in self.heard})
+        found = [[at for at, channel, item in self.heard if (channel, item) == (one, what)] for one in channels]
+        assert found[0] == found[1], found
+        return found[0]
+
     def live_through(self, what: str, one: Any, two: Any) -> None:
         match what:
             case "change":
@@ -203,6 +236,10 @@ class World:
             if arrives:
                 document = message_decoder.decode(order.document)
                 document.possible_repetition = order.possible_repetition
+                known = [(channel, one.message) for channel, one in self.received]
+                if (order.channel, order.message) not in known:
+                    items = [f"{'reminder' if item.reminder else item.kind} {item.task}" for item in document.items]
+                    self.heard += [((self.now - T0) // S, order.channel, item) for item in items]
                 self.received.append((order.channel, document))
             if is_reported:
                 living.engine.delivery_ended(
@@ -228,6 +265,11 @@ class World:
         assert [len(living.engine.cases) for living in self.engines] == [0, 0]
 
     # What must be true
+
+    def check_and_close(self) -> None:
+        """All problems close: that is heard once, and nothing arrived twice that is not marked."""
+        self.come_to_rest()
+        self.check()
 
     def check(self) -> None:
         channels = {channel for channel, _ in self.received}
@@ -279,6 +321,75 @@ def test_whatever_dies_each_contact_is_told_everything_once_or_it_is_marked(
             world.live_through(*event)
         world.come_to_rest()
         world.check()
+
+
+HOUR = 3_600
+ROUNDS = range(0, 24, 3)
+"""Of the loop, after which a master fails: a step has about twenty."""
+
+
+@pytest.mark.parametrize("fails_at", [HOUR // 2, HOUR - 615], ids=["icinga2 #4420", "icinga2 #4435"])
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_a_failover_repeats_no_problem_and_no_reminder(fails_at: int, rounds: int) -> None:
+    """icinga2 #4420, #4435: a notification interval runs, one master fails, and the other one sends the next reminder
+    twice; when the first one comes back, it is sent again.
+    """
+    world = World(is_fenced=True, repeat="1h")
+    with closing(world.loop):
+        world.change("a", State.CRITICAL)
+        world.live(HOUR + 600)
+        assert len(world.times("reminder a")) == 1
+        world.live(fails_at)
+        world.fail_over(rounds)
+        world.live(HOUR // 2)
+        world.take_over()  # the first one is back
+        world.live(HOUR // 2)
+        assert len(world.times("problem a")) == 1
+        first, second = world.times("reminder a")
+        assert HOUR <= second - first < HOUR + 60
+        world.check_and_close()
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_a_reminder_is_not_sent_by_both_masters(rounds: int) -> None:
+    """icinga2 #4647: in a cluster some reminders are sent by both masters within a second, and the recovery as well.
+    Here the contact changes hands in the middle of the step in which each of them leaves.
+    """
+    world = World(is_fenced=True, repeat="10m")
+    with closing(world.loop):
+        world.change("a", State.CRITICAL)
+        world.live(60)
+        for _ in range(5):
+            world.live(590)
+            world.now += 15 * S
+            world.look()
+            world.interrupt(world.master, rounds)
+            world.live(5)
+        reminders = world.times("reminder a")
+        assert len(reminders) == 5
+        assert min(after - before for before, after in pairwise(reminders)) >= 600
+        world.change("a", State.OK)
+        world.look()
+        world.step(world.master)
+        world.now += 5 * S
+        world.interrupt(world.master, rounds)
+        world.live(60)
+        assert (len(world.times("problem a")), len(world.times("recovery a"))) == (1, 1)
+        world.check_and_close()
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_a_failover_starts_no_reminder_where_they_are_off(rounds: int) -> None:
+    """icinga2 #4461: with interval = 0 the second master sends the problem again after the first one failed."""
+    world = World(is_fenced=True, repeat="")
+    with closing(world.loop):
+        world.change("a", State.CRITICAL)
+        world.live(600)
+        for _ in range(2):
+            world.fail_over(rounds)
+            world.live(24 * HOUR, each=HOUR // 4)
+        assert [item for _, _, item in world.heard] == ["problem a"] * CHANNELS
+        world.check_and_close()
 
 
 def test_a_problem_that_closed_before_a_node_that_died_had_decided_it_is_accounted_for() -> None:

@@ -10,6 +10,8 @@ from hand_driven_node import HandDrivenNode
 from evenbeat.core.task import Flag
 from evenbeat.model import HOUR, MINUTE, Entry, Instant
 from evenbeat.node.cluster.foreign_parents import ForeignParents
+from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
+from evenbeat.node.cluster.fresh_runs import FreshRunsElsewhere
 from evenbeat.store.cluster_contract import CheckPosition
 from evenbeat.store.contract import Filter, Store
 
@@ -26,9 +28,11 @@ class SharedStore:
     def positions_of(self, names: Sequence[str]) -> list[CheckPosition]:
         found = self._store.conditions(Filter(names=tuple(names)))
         return [
-            CheckPosition(t.name, c.entry.number, c.entry.version, t.check, t.paused, int(c.state or 0), c.hard)
+            CheckPosition(t.name, number, c.entry.version, t.check, t.paused, int(c.state or 0), c.hard, p.result_at)
             for c in found
-            for t in [c.entry.task]
+            for t, number in [(c.entry.task, c.entry.number)]
+            for p in self._store.progress()
+            if p.task == number
         ]
 
     def entries_named(self, names: Sequence[str]) -> list[Entry]:
@@ -42,7 +46,8 @@ def test_a_check_of_another_node_counts_until_its_result_is_overdue() -> None:
     node.turns.passive.submit(node.row("gateway"), 2, "", Instant(node.now), Instant(node.now))
     node.turn()
     node.turns.release_tasks(np.array([node.row("gateway")]))
-    parents = ForeignParents(node.node, SharedStore(node.store))
+    store: Any = SharedStore(node.store)
+    parents = ForeignParents(node.node, store, FreshRunsElsewhere(node.node, ForwardedRequests(store)))
 
     def is_unreachable() -> bool:
         asyncio.run(parents.look())

@@ -12,7 +12,7 @@ from waiting import eventually
 
 from evenbeat.model import DAY, PARTITION_COUNT, SECOND, Instant, Period, partition_of
 from evenbeat.store.cluster_contract import CheckPosition, LeaseLost
-from evenbeat.store.contract import Batch, StoreError
+from evenbeat.store.contract import NEVER, Batch, StoreError
 from evenbeat.store.postgres import cluster as postgres_cluster
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.store.postgres.write_session import SessionLease
@@ -525,9 +525,9 @@ def test_a_node_asks_where_checks_of_other_nodes_stand_by_their_names(a: Postgre
     b.record(Batch(claims=[a_claim(number)])).result(5)
     b.record(Batch(finishes=[a_finish(number)._replace(state=2, hard=False)])).result(5)
     assert a.positions_of([*names, "unknown"]) == [
-        CheckPosition("gw", gateway.number, 2, is_check=True, is_off=True, state=0, hard=True),
-        CheckPosition("null\0name", odd.number, 1, is_check=True, is_off=False, state=0, hard=True),
-        CheckPosition("paused", paused.number, 1, is_check=True, is_off=True, state=0, hard=True),
-        CheckPosition("task", number, 1, is_check=False, is_off=False, state=2, hard=False),
+        CheckPosition("gw", gateway.number, 2, is_check=True, is_off=True, state=0, hard=True, result_at=NEVER),
+        CheckPosition("null\0name", odd.number, 1, is_check=True, is_off=False, state=0, hard=True, result_at=NEVER),
+        CheckPosition("paused", paused.number, 1, is_check=True, is_off=True, state=0, hard=True, result_at=NEVER),
+        CheckPosition("task", number, 1, is_check=False, is_off=False, state=2, hard=False, result_at=T0 + 2_000),
     ]
     assert a.entries_named(["gw", "removed", "null\0name"]) == [gateway, odd]

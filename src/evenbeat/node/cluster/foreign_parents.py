@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from evenbeat.core.reachability import fails
+from evenbeat.core.reachability import ForeignResult, fails
+from evenbeat.model import State
+from evenbeat.node.cluster.fresh_runs import FreshRunsElsewhere
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.parents import conditions_named
 from evenbeat.report.task_status import ConditionReader
-from evenbeat.store.cluster_contract import ClusterStore
+from evenbeat.store.cluster_contract import CheckPosition, ClusterStore
 
 if TYPE_CHECKING:
     from evenbeat.model import Entry
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 class ForeignParents:
     """Looks at them in the store. What a node knows of them is as old as its last look: a second or two."""
 
-    def __init__(self, node: Scheduler, store: ClusterStore) -> None:
+    def __init__(self, node: Scheduler, store: ClusterStore, fresh_runs: FreshRunsElsewhere) -> None:
         self._node = node
         self._store = store
+        self._fresh_runs = fresh_runs
+        node.tasks.reachability.has_other_nodes = True
 
     async def look(self) -> None:
         """Learn what has changed, of their ancestors too: one small query for each level of the graph."""
@@ -30,6 +34,7 @@ class ForeignParents:
         while new := reachability.foreign_parents().keys() - seen:
             seen |= new
             await self._look_at(sorted(new))
+        self._fresh_runs.ask()
         is_due = await self._look_at_chains()
         if is_due or not (reachability.is_settled and self._node.tasks.downtimes.is_settled):
             self._node.turns.plan_turn_soon()
@@ -59,9 +64,16 @@ class ForeignParents:
         if failing:
             failing -= await asyncio.to_thread(self._stale, failing)
         reachability.learn_foreign({name: name in failing for name in found})
+        results = {name: _result_of(position) for name, position in found.items()}
+        reachability.learn_foreign_results(dict.fromkeys(names) | results)
 
     def _stale(self, names: Collection[str]) -> set[str]:
         """Those of these checks whose results are overdue."""
         reader = ConditionReader(self._store, self._node.clock.now())
         found = conditions_named(self._store, names)
         return {condition.entry.task.name for condition in found if reader.is_stale(condition)}
+
+
+def _result_of(position: CheckPosition) -> ForeignResult:
+    is_off = position.is_off or not position.is_check
+    return ForeignResult(position.result_at, is_soft=not position.hard and position.state != State.OK, is_off=is_off)

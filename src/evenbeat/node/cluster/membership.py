@@ -89,7 +89,7 @@ class ClusterMembership:
         )
         self.sharing = LimitSharing(node, self._store, self.lease, self._lock)
         self.partitions = HeldPartitions(node, self.queue, self._store, self.lease, self.sharing, self._lock)
-        self.news = StoreNews(node, self._store, self.partitions, self._lock)
+        self.news = StoreNews(node, self._store, self.partitions, self.requests, self._lock)
         self.partitions.on_restored = self.news.look_back_to
         self.others = ClusterPeers(node, self.queue, self.lease, self.partitions, self.requests)
         return self.queue

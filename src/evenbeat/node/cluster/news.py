@@ -6,6 +6,8 @@ from typing import Final
 
 from evenbeat.model import Instant
 from evenbeat.node.cluster.foreign_parents import ForeignParents
+from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
+from evenbeat.node.cluster.fresh_runs import FreshRunsElsewhere
 from evenbeat.node.cluster.partitions import HeldPartitions
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.cluster_contract import ClusterStore, CommitsForgotten, StoreChanges
@@ -19,13 +21,20 @@ POLL_INTERVAL: Final = 1.0
 class StoreNews:
     """Reads changes of tasks and settings since a stamp of the store."""
 
-    def __init__(self, node: Scheduler, store: ClusterStore, partitions: HeldPartitions, lock: asyncio.Lock) -> None:
+    def __init__(
+        self,
+        node: Scheduler,
+        store: ClusterStore,
+        partitions: HeldPartitions,
+        requests: ForwardedRequests,
+        lock: asyncio.Lock,
+    ) -> None:
         """Held while news is applied, the `lock` keeps partitions from coming and going."""
         self._node = node
         self._store = store
         self._partitions = partitions
         self._lock = lock
-        self._parents = ForeignParents(node, store)
+        self._parents = ForeignParents(node, store, FreshRunsElsewhere(node, requests))
         self.stamp = 0
         """What was changed up to this stamp is true of the live tasks."""
         self.is_there = asyncio.Event()

@@ -1,6 +1,6 @@
 """Holds of a live node: which open problems are told to nobody now, as records; and the runs that this asks for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ from evenbeat.core.asked_runs import ask_for_runs
 from evenbeat.core.columns import Ints
 from evenbeat.core.freshness import longest_runs
 from evenbeat.core.holds import Holds
+from evenbeat.core.reachability import ForeignAsk
 from evenbeat.core.task import Flag
 from evenbeat.model import CAUSES_OF_RESULTS, Instant
 from evenbeat.node.loop.passive_checks import PassiveChecks
@@ -56,7 +57,22 @@ class ProblemHolds:
         """A downtime, an unreachability or a pause of these tasks has ended."""
         self._holds.learn_ends(rows, now)
 
+    def ask_for_other_node(self, checks: Mapping[int, int], now: Instant) -> list[int]:
+        """Problems of another node wait for runs of these checks, by number, that begin after these times. `settle`
+        plans them. Returns the numbers of those that cannot run now.
+        """
+        rows = {number: self._tasks.row(number) for number in checks}
+        here = {number: row for number, row in rows.items() if row is not None}
+        since = np.array([checks[number] for number in here], dtype=np.int64)
+        can_run = self._holds.ask_for_other_node(np.array(list(here.values()), dtype=np.int64), since, now)
+        able = {number for number, can in zip(here, can_run.tolist(), strict=True) if can}
+        return [number for number in checks if number not in able]
+
     # What follows
+
+    def foreign_asks(self) -> dict[str, ForeignAsk]:
+        """Checks of other nodes that these are to be asked for runs of, by name."""
+        return self._holds.foreign_asks()
 
     def settle_in_turn(self, batch: Batch, now: Instant) -> None:
         """A turn has changed problems or reachability: add what holds them to its batch, if there are not too many."""

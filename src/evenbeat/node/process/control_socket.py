@@ -18,6 +18,7 @@ from evenbeat.admin.task_cursors import cursor_to_set, note_cursor
 from evenbeat.admin.task_stops import check_stop_reason, note_stops, tasks_to_stop
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
+from evenbeat.node.answers.fresh_runs import ask_for_fresh_runs
 from evenbeat.node.answers.live_output import LiveOutput
 from evenbeat.node.answers.metrics import node_metrics_of
 from evenbeat.node.answers.status import node_identity_of
@@ -33,6 +34,7 @@ from evenbeat.wire.replies import EndedRun, Forbidden, HeldByOtherNode, NotFound
 from evenbeat.wire.requests import (
     MAX_REQUEST_BYTES,
     ApplyFiles,
+    AskForFreshRuns,
     BackUpDatabase,
     ChangeRequest,
     ForceTasks,
@@ -223,6 +225,8 @@ class ControlServer:
                 return Reply(node=node_identity_of(node))
             case GetNodeMetrics():
                 return Reply(numbers=node_metrics_of(node))
+            case AskForFreshRuns(checks):
+                return Reply(unable=await ask_for_fresh_runs(node, checks))
             case TestContact(name, who):
                 return Reply(tested=await node.alerts.test(name, who))
 

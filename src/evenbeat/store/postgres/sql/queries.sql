@@ -204,7 +204,7 @@ SELECT t.number, t.id, t.version, t.owner, t.created, t.changed, t.definition
 FROM tasks t WHERE t.removed IS NULL AND t.name = ANY(%s) ORDER BY t.name;
 
 -- name: positions_of
-SELECT t.name, t.number, t.version, t.is_check, t.is_off, p.state, p.hard
+SELECT t.name, t.number, t.version, t.is_check, t.is_off, p.state, p.hard, p.result_at
 FROM tasks t JOIN progress p ON p.task = t.number WHERE t.removed IS NULL AND t.name = ANY(%s) ORDER BY t.name;
 
 -- name: entries_in
