@@ -20,11 +20,8 @@ from evenbeat.node.alerts.messages import encode_items, time_text
 from evenbeat.node.answers.problems import SLOW_COMMIT
 from evenbeat.node.answers.status import status_of
 from evenbeat.node.scheduler import Scheduler
-<<<<<<< HEAD
 from evenbeat.report.history_status import outgrown_disk_words
-=======
 from evenbeat.when.duration import spoken_duration
->>>>>>> fix18
 from evenbeat.wire.deliveries import MessageItem
 
 _INTERVAL: Final = 10.0
