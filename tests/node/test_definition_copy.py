@@ -134,7 +134,7 @@ def content(tasks: TaskTable) -> dict[str, dict[str, object]]:
         values["has calendar"] = int(c.calendar[row]) >= 0
         labels = [("team", "a"), ("team", "b"), ("host", name.replace("c", "h").removesuffix("ü"))]
         values["labels"] = [bool(tasks.labels.have(np.array([row]), *label)[0]) for label in labels]
-        extras = (tasks.catch_up, tasks.longer_than, tasks._starts, tasks._pause_ends, tasks.expectations)
+        extras = (tasks.catch_up, tasks._starts, tasks._pause_ends, tasks.expectations)
         values["extras"] = [of.get(row) for of in extras]
         values["is parent"] = row in tasks.reachability.parent_rows().tolist()
         found[name] = values

@@ -24,6 +24,7 @@ from evenbeat.wire.requests import (
     RELAY_TIMEOUT,
     AcknowledgeProblems,
     ApplyFiles,
+    AskForFreshRuns,
     BackUpDatabase,
     CommentOnProblems,
     CreateHeartbeatToken,
@@ -91,6 +92,8 @@ class ClusterBackend:
                 return self._pass_on(admin, request)
             case SendHeartbeat() | SubscribeToEvents() | GetRunningRuns() | GetNodeIdentity() | GetNodeMetrics():
                 raise Invalid("this is asked of a node over HTTP: give --url")
+            case AskForFreshRuns():
+                raise Invalid("only nodes of the cluster ask each other for this")
             case ApplyFiles(files=()):
                 raise Invalid("a cluster has no files of its own: `evenbeat apply FILE...` names them")
             case CreateSignInLink() | UseSignInLink() | RecordSignIn() | StartPageSession() | EndPageSession():
