@@ -90,10 +90,15 @@ class ClusterBackend:
                 return perform_problem_request(admin, request)
             case SetCursor() | SubmitResult() | GetLiveTaskState() | ReadOutput() | TestContact():
                 return self._pass_on(admin, request)
-            case SendHeartbeat() | SubscribeToEvents() | GetRunningRuns() | GetNodeIdentity() | GetNodeMetrics():
-                raise Invalid("this is asked of a node over HTTP: give --url")
-            case AskForFreshRuns():
-                raise Invalid("only nodes of the cluster ask each other for this")
+            case (
+                SendHeartbeat()
+                | SubscribeToEvents()
+                | GetRunningRuns()
+                | GetNodeIdentity()
+                | GetNodeMetrics()
+                | AskForFreshRuns()
+            ):
+                raise Invalid("only a node answers this: give --url")
             case ApplyFiles(files=()):
                 raise Invalid("a cluster has no files of its own: `evenbeat apply FILE...` names them")
             case CreateSignInLink() | UseSignInLink() | RecordSignIn() | StartPageSession() | EndPageSession():
