@@ -1,10 +1,13 @@
 """Records of the log: every run comes back as it was, few and many, whatever its output; damage is noticed."""
 
 import random
+import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run_log_reader import show_logged_runs
 
 from evenbeat.store.common.int_columns import DamagedBlock
 from evenbeat.store.common.run_log import RUNS, EndedRuns, LogBlock, log_records
@@ -18,7 +21,7 @@ outputs = st.sampled_from(["", "fine", "\0\x1e", "100% of 7", "٣ é 05"]) | st.
 any_run = st.builds(
     PackedRun, st.integers(1, 1 << 40), ints, ints, ints, st.integers(0, 3), st.integers(0, 6), ints,
     st.sampled_from(["succeeded", "failed"]), st.none() | st.integers(-15, 255), st.integers(-1, 3), st.booleans(),
-    st.integers(1, 9), outputs, st.booleans(), st.just(False),  # noqa: FBT003
+    st.integers(1, 9), outputs, st.booleans(), st.just(False),
 )  # fmt: skip
 
 
@@ -41,6 +44,23 @@ def logged(runs: list[PackedRun]) -> list[bytes]:
     return [record.body for record in log_records(EndedRuns(*list(zip(*runs, strict=True))[:-1]))]
 
 
+def read_by_oracle(bodies: list[bytes]) -> list[PackedRun]:
+    """As tests of crashes read it."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        columns = ", ".join(PackedRun._fields[:13])
+        connection.executescript(f"""
+            CREATE TABLE plain_runs ({columns}); CREATE TABLE notable_runs ({columns});
+            CREATE TABLE run_log (id INTEGER PRIMARY KEY, body BLOB);
+        """)
+        connection.executemany("INSERT INTO run_log (body) VALUES (?)", [(body,) for body in bodies])
+        show_logged_runs(connection)
+        return [
+            PackedRun._make((*row[:9], -1 if row[9] is None else row[9], bool(row[10]), *row[11:], is_notable, False))
+            for table, is_notable in (("plain_runs", False), ("notable_runs", True))
+            for row in connection.execute(f"SELECT * FROM {table}")
+        ]
+
+
 def read(bodies: list[bytes]) -> list[PackedRun]:
     return [run for body in bodies for run in LogBlock(body).runs()]
 
@@ -48,6 +68,7 @@ def read(bodies: list[bytes]) -> list[PackedRun]:
 @given(st.lists(any_run, min_size=1, max_size=5) | st.lists(any_run, min_size=32, max_size=60))
 def test_all_that_is_known_of_a_run_comes_back(runs: list[PackedRun]) -> None:
     assert read(logged(runs)) == runs
+    assert read_by_oracle(logged(runs)) == sorted(runs, key=lambda run: run.notable)
 
 
 @pytest.mark.parametrize("with_output", [False, True])
