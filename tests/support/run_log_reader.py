@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-_ROWS, _COLUMNS = 10, 11
+_ROWS, _COLUMNS, _COMPRESSED_ROWS = 10, 11, 12
 _HEADER: Final = 5
 _COLUMNS_OF_RUNS: Final = (
     "task, claimed, ended, nominal, generation, kind, started, outcome, status, state, hard, attempt, output"
@@ -29,14 +29,14 @@ def show_logged_runs(connection: sqlite3.Connection) -> None:
 def _runs(body: bytes) -> Iterator[tuple[Any, ...]]:
     data = body[_HEADER:]
     assert zlib.crc32(data) == int.from_bytes(body[1:_HEADER], "little")
-    if body[0] == _ROWS:
-        found = msgspec.msgpack.decode(data)
-    else:
-        assert body[0] == _COLUMNS
-        found = _rows_of_columns(*msgspec.msgpack.decode(zlib.decompress(data)))
-    for run in found:
-        run[9] = None if run[9] == -1 else run[9]
-        yield tuple(run)
+    assert body[0] in (_ROWS, _COLUMNS, _COMPRESSED_ROWS)
+    decoded = msgspec.msgpack.decode(data if body[0] == _ROWS else zlib.decompress(data))
+    for run in _rows_of_columns(*decoded) if body[0] == _COLUMNS else decoded:
+        task, nominal, claimed, started, ended, generation, kind, outcome, status, state, *rest = run
+        claimed += nominal
+        started += claimed
+        times = claimed, started + ended, nominal, generation, kind, started
+        yield task, *times, outcome, status, None if state == -1 else state, *rest
 
 
 def _rows_of_columns(
@@ -66,14 +66,12 @@ def _rows_of_columns(
     task = first_task
     for row in range(runs):
         task += steps[row - 1] if row else 0
-        claimed_at = nominal[row] + claimed[row]
-        started_at = claimed_at + started[row]
         outcome, status, state, hard, kind, notable, generation, attempt = endings[ending[row]]
         output = texts[row] if texts else ""
         if masks:
             of_text = iter(digits[which[row]].pop(0))
             output = bytes(next(of_text) if c == ord("0") else c for c in masks[which[row]]).decode()
         yield [
-            *(task, claimed_at, started_at + ended[row], nominal[row], generation, kind, started_at, outcome, status),
-            *(state, hard, attempt, output, notable),
+            *(task, nominal[row], claimed[row], started[row], ended[row], generation, kind, outcome, status, state),
+            *(hard, attempt, output, notable),
         ]  # fmt: skip

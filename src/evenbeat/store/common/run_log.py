@@ -19,10 +19,11 @@ from evenbeat.store.history_contract import PackedRun
 
 RUNS: Final = 1_000
 """Most runs of a record: one that is damaged costs no more."""
-_ROWS, _COLUMNS = 10, 11
+_ROWS, _COLUMNS, _COMPRESSED_ROWS = 10, 11, 12
 """The first byte of a record."""
-_FEWEST: Final = 32
-"""Runs that are kept as columns: fewer take less time as rows, and there are few of them."""
+_FEWEST_OF_COLUMNS: Final = 16
+_FEWEST_COMPRESSED: Final = 4
+"""Runs: to make columns of fewer, or to compress them, takes longer than it is worth."""
 _LEVEL: Final = 1
 """Of zlib. Level 6 takes a fifth longer and gains a fiftieth."""
 _END: Final = "\x1e"
@@ -34,6 +35,8 @@ _FEWEST_ALIKE: Final = 2
 
 Ending = tuple[str, int | None, int, bool, int, bool, int, int]
 """Outcome, status, state, hard, kind, notable, generation and attempt: few combinations in a record."""
+_Row = tuple[int, int, int, int, int, int, int, str, int | None, int, bool, int, str, bool]
+"""Task, nominal, and by how much later the run was claimed, started and ended; then as in `PackedRun`."""
 _TASK, _NOMINAL, _CLAIMED, _STARTED, _ENDED, _ENDING, _WHICH = range(7)
 """The columns of numbers."""
 
@@ -84,7 +87,7 @@ class _Columns(Struct, array_like=True):
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_columns: Final = msgspec.msgpack.Decoder(_Columns).decode
-_decode_rows: Final = msgspec.msgpack.Decoder(list[PackedRun]).decode
+_decode_rows: Final = msgspec.msgpack.Decoder(list[_Row]).decode
 
 
 def log_records(ended: EndedRuns) -> Iterator[LogRecord]:
@@ -98,10 +101,28 @@ def log_records(ended: EndedRuns) -> Iterator[LogRecord]:
 
 def _record(ended: EndedRuns) -> LogRecord:
     runs = len(ended.task)
-    body = _packed(ended) if runs >= _FEWEST else None
+    body = _packed(ended) if runs >= _FEWEST_OF_COLUMNS else None
     if body is None:
-        body = sealed(_encode(list(zip(*ended, strict=True))), _ROWS)
+        rows = _encode(_rows(ended))
+        compresses = runs >= _FEWEST_COMPRESSED
+        body = sealed(zlib.compress(rows, _LEVEL), _COMPRESSED_ROWS) if compresses else sealed(rows, _ROWS)
     return LogRecord(runs, sum(ended.notable), min(ended.claimed), max(ended.claimed), body)
+
+
+def _rows(e: EndedRuns) -> list[_Row]:
+    """The runs as rows. Times of a run are near to each other."""
+    columns = zip(
+        e.task, e.nominal, map(sub, e.claimed, e.nominal), map(sub, e.started, e.claimed), map(sub, e.ended, e.started),
+        e.generation, e.kind, e.outcome, e.status, e.state, e.hard, e.attempt, e.output, e.notable, strict=True,
+    )  # fmt: skip
+    return list(columns)
+
+
+def _run(row: _Row) -> PackedRun:
+    task, nominal, claimed, started, ended, generation, kind = row[:7]
+    claimed += nominal
+    started += claimed
+    return PackedRun(task, claimed, started + ended, nominal, generation, kind, started, *row[7:])
 
 
 def _packed(e: EndedRuns) -> bytes | None:
@@ -164,11 +185,13 @@ class LogBlock:
         self._columns: _Columns | None = None
 
         def read() -> None:
-            data = unsealed(body, (_ROWS, _COLUMNS))
-            if body[0] == _ROWS:
-                self._rows = _decode_rows(data)
+            data = unsealed(body, (_ROWS, _COLUMNS, _COMPRESSED_ROWS))
+            if body[0] != _ROWS:
+                data = zlib.decompress(data)
+            if body[0] == _COLUMNS:
+                self._columns = _decode_columns(data)
             else:
-                self._columns = _decode_columns(zlib.decompress(data))
+                self._rows = list(map(_run, _decode_rows(data)))
 
         read_safely(read)
 
