@@ -102,9 +102,9 @@ class LayeredHistory(Protocol):
     # Packing: each of these is one commit
 
     def unpacked(self, most: int) -> UnpackedRuns:
-        """Up to `most` runs that ended and are not packed, the oldest ones, in no order.
+        """The oldest runs that ended and are not packed, in no order: `most`, or all if there are fewer.
 
-        Runs that were recorded together may come together, even if they are more.
+        There may be more if some of them were recorded together.
         """
 
     def pack(self, unpacked: UnpackedRuns, since: Sequence[tuple[int, Sequence[PackedRun]]]) -> None:

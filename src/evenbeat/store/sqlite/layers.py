@@ -75,7 +75,7 @@ class SqliteLayers(SqliteAlertStore, LayeredStore):
         records: list[int] = []
         with closing(self._select(query("oldest_records"))) as found:
             for number, rows, *_, body in found:
-                if runs and len(runs) + rows > most:
+                if len(runs) >= most:
                     break
                 with self._damaged_blocks.skipped(0, number, rows):
                     runs += LogBlock(body).runs()
