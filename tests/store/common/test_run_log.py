@@ -65,21 +65,21 @@ def read(bodies: list[bytes]) -> list[PackedRun]:
     return [run for body in bodies for run in LogBlock(body).runs()]
 
 
-@given(st.lists(any_run, min_size=1, max_size=5) | st.lists(any_run, min_size=16, max_size=60))
+@given(st.lists(any_run, min_size=1, max_size=10) | st.lists(any_run, min_size=16, max_size=60))
 def test_all_that_is_known_of_a_run_comes_back(runs: list[PackedRun]) -> None:
     assert read(logged(runs)) == runs
     assert read_by_oracle(logged(runs)) == sorted(runs, key=lambda run: run.notable)
 
 
 @pytest.mark.parametrize("with_output", [False, True])
-@pytest.mark.parametrize("count", [1, 3, 4, 15, 16, 200, RUNS, RUNS + 1, 3 * RUNS])
+@pytest.mark.parametrize("count", [1, 7, 8, 15, 16, 200, RUNS, RUNS + 1, 3 * RUNS])
 def test_few_and_many_runs_come_back(count: int, *, with_output: bool) -> None:
     runs = usual_runs(count, with_output=with_output)
     assert read(logged(runs)) == runs
     assert len(logged(runs)) == -(-count // RUNS)
 
 
-@pytest.mark.parametrize("count", [5, 15, 50])
+@pytest.mark.parametrize("count", [5, 10, 50])
 def test_a_record_says_what_a_store_must_know_to_find_it(count: int) -> None:
     runs = [run._replace(notable=i % 5 == 0) for i, run in enumerate(usual_runs(count, with_output=False))]
     (record,) = log_records(EndedRuns(*list(zip(*runs, strict=True))[:-1]))
@@ -87,7 +87,7 @@ def test_a_record_says_what_a_store_must_know_to_find_it(count: int) -> None:
     assert record[:-1] == (count, count // 5, min(claimed), max(claimed))
 
 
-@pytest.mark.parametrize("count", [5, 15, 50])
+@pytest.mark.parametrize("count", [5, 10, 50])
 def test_some_of_the_runs_are_found(count: int) -> None:
     runs = [run._replace(notable=i % 5 == 0) for i, run in enumerate(usual_runs(count, with_output=True))]
     (body,) = logged(runs)
@@ -104,12 +104,12 @@ def test_some_of_the_runs_are_found(count: int) -> None:
             ]
 
 
-@pytest.mark.parametrize(("with_output", "most"), [(False, 10.5), (True, 16)])
+@pytest.mark.parametrize(("with_output", "most"), [(False, 10.5), (True, 17.5)])
 def test_a_run_takes_few_bytes(most: float, *, with_output: bool) -> None:
     assert sum(map(len, logged(usual_runs(200, with_output=with_output)))) / 200 < most
 
 
-@pytest.mark.parametrize("count", [3, 5, 100])
+@pytest.mark.parametrize("count", [3, 9, 100])
 def test_damage_is_noticed(count: int) -> None:
     (body,) = logged(usual_runs(count, with_output=True))
     for at in range(len(body)):
