@@ -250,9 +250,9 @@ def _not_worse(about: str, history: list[Told]) -> Iterator[str]:
 
 
 def _out_of_order(told: list[Told]) -> Iterator[str]:
-    """The problems of a task come one after the other at each contact."""
+    """The problems of a task come one after the other at each contact, by when they arrived there."""
     by_task: dict[tuple[str, str], list[Told]] = defaultdict(list)
-    for one in sorted(told, key=lambda one: one.message):
+    for one in sorted(told, key=lambda one: one.at):
         by_task[one.contact, one.item.task].append(one)
     for (contact, task), history in by_task.items():
         if not history[0].item.problem:
