@@ -26,6 +26,7 @@ from evenbeat.sim.hold_model import HoldShape
 from evenbeat.sim.problem_explore import explore_problems
 from evenbeat.sim.problem_model import ProblemShape
 from evenbeat.sim.state import WorldShape
+from evenbeat.sim.succession_explore import SUCCESSION_WORLDS, explore_succession
 
 SHAPES: Final = (
     WorldShape(
@@ -388,7 +389,7 @@ def mutated_holds(mutant: Mutant) -> type[Holds]:
 def mutated_alerts(mutant: Mutant) -> AlertRules:
     """The functions of `core.alerts` with the mutated condition in them."""
     changed = vars(_mutated_module(mutant, alerts))
-    return AlertRules(changed["decide"], changed["start"], changed["end"])
+    return AlertRules(changed["decide"], changed["start"], changed["end"], changed["is_unfinished"])
 
 
 def _mutated_module(mutant: Mutant, source: ModuleType) -> ModuleType:
@@ -438,7 +439,10 @@ def _explore_hold_worlds(kind: type[Holds], most: int) -> Iterator[ExplorationRe
 
 
 def _explore_alert_worlds(rules: AlertRules, most: int) -> Iterator[ExplorationResult]:
-    return (explore_alerts(shape, rules, most) for shape in ALERT_SHAPES)
+    return chain(
+        (explore_succession(shape, rules, most) for shape in SUCCESSION_WORLDS),
+        (explore_alerts(shape, rules, most) for shape in ALERT_SHAPES),
+    )
 
 
 def _explore_originals(most: int) -> Iterator[ExplorationResult]:
