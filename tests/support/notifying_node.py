@@ -214,7 +214,7 @@ class NotifyingWorld(ABC):
         self.people = People(self._do, chance)
         self.removed: set[str] = set()
         self._results: set[CheckResult] = set()
-        """All that were seen: the history packs rows that are older than a minute, which the oracle cannot read."""
+        """All that were seen: the history packs them meanwhile."""
 
     @abstractmethod
     def client(self) -> LocalClient:

@@ -226,6 +226,11 @@ EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
     ): "who is asked looks whether a run is lacking",
     ("_need_results", "expected < FOREVER", "negate"): "the worlds have no clock: unit tests check it",
     ("learn_ends", "self._columns.flags[rows] & _RUNNING", "& to |"): "what has no run is forgotten with the next look",
+    (
+        "_counted",
+        "since or facts.opened",
+        "or to and",
+    ): "the pace of reminders: due or not due is the same in the worlds",
     ("_follow", "problem & _OPEN", "& to |"): "a shortcut: the long way gives the same where it may be taken",
     ("reconcile", "(result_at > 0) & (result_at < now)", "& to |"): "each result of the worlds came before now",
     ("complete", "flags & _SPECIAL", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",

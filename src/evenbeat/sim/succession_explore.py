@@ -27,6 +27,8 @@ class SuccessionShape(NamedTuple):
     name: str
     problems: int = 2
     """How many of them may be unsettled at once."""
+    causes: int = 1
+    """How many of them may be open at once."""
     closes: bool = False
     """The period of the contact closes, and opens."""
     cuts: bool = False
@@ -35,7 +37,7 @@ class SuccessionShape(NamedTuple):
 
 SUCCESSION_WORLDS: Final = (
     SuccessionShape("succession: two problems, a contact that is closed at times", closes=True, cuts=True),
-    SuccessionShape("succession: three problems", 3, cuts=True),
+    SuccessionShape("succession: three problems, two of which may be open at once", 3, 2, cuts=True),
 )
 
 
@@ -50,7 +52,7 @@ class Told(NamedTuple):
 
 
 class SuccessionState(NamedTuple):
-    """The unsettled problems of the task in the order in which they opened: the last one may be open."""
+    """The unsettled problems of the task in the order in which they opened."""
 
     problems: tuple[Told, ...] = ()
     is_open: bool = True
@@ -82,10 +84,12 @@ class SuccessionWorld:
     def steps(self, state: SuccessionState) -> Iterator[SuccessionStep]:
         """Everything that can happen next, and what it does."""
         known = state.problems
-        if known and known[-1].is_open:
-            yield self._changed(state, (*known[:-1], known[-1]._replace(is_open=False)), "the problem closes")
-        elif len(known) < self.shape.problems:
-            yield self._changed(state, (*known, Told()), "a problem opens")
+        for place, told in enumerate(known):
+            if told.is_open:
+                closed = (*known[:place], told._replace(is_open=False), *known[place + 1 :])
+                yield self._changed(state, closed, f"problem {place} closes")
+        if len(known) < self.shape.problems and sum(told.is_open for told in known) < self.shape.causes:
+            yield self._changed(state, (*known, Told()), f"problem {len(known)} opens")
         if self.shape.closes:
             other = self._decided(state._replace(is_open=not state.is_open))
             yield SuccessionStep(state, f"contact open: {not state.is_open}", other)
@@ -169,12 +173,27 @@ def recovery_before_the_next_problem(_: SuccessionWorld, step: SuccessionStep) -
     """A problem is not sent while the channel knows of an earlier problem of the same task, which is over, or may come
     to know of it: unless that recovery stands before it in the same message.
     """
+    is_over = [not told.is_open for told in step.before.problems]
     for place, kind in step.started:
         if kind != ItemKind.PROBLEM:
             continue
         recovered = {earlier for earlier, its in step.started if its == ItemKind.RECOVERY and earlier < place}
         earlier_ones = enumerate(step.before.problems[:place])
-        if any((told.knows or told.under_way) and number not in recovered for number, told in earlier_ones):
+        if any(
+            is_over[number] and (told.knows or told.under_way) and number not in recovered
+            for number, told in earlier_ones
+        ):
+            return False
+    return True
+
+
+def not_held_up(_: SuccessionWorld, step: SuccessionStep) -> bool:
+    """A problem waits for an earlier one only if that is over while a message about it is under way."""
+    problems = step.after.problems
+    for place, told in enumerate(problems):
+        is_behind = any(earlier.under_way and not earlier.is_open for earlier in problems[:place])
+        is_first = told.is_open and not told.alert.sent and step.after.is_open
+        if is_first and told.alert.is_leaving is is_behind:
             return False
     return True
 
@@ -189,8 +208,8 @@ def balanced(_: SuccessionWorld, step: SuccessionStep) -> bool:
 
 
 def nothing_is_lost(world: SuccessionWorld, step: SuccessionStep) -> bool:
-    """When all deliveries succeed, the channel gets to know of the problem that is open, unless it was given up, and of
-    the end of all others.
+    """When all deliveries succeed, the channel gets to know of each problem that is open, unless it was given up, and
+    of the end of all others.
     """
     state = step.after._replace(is_open=True)
     if state in world.drained:
@@ -200,7 +219,7 @@ def nothing_is_lost(world: SuccessionWorld, step: SuccessionStep) -> bool:
         following = next(world.quiet_steps(state), None)
         if following is None:
             last = world._decided(state).problems
-            return len(last) <= 1 and all(told.is_open and (told.knows or told.alert.sent) for told in last)
+            return all(told.is_open and (told.knows or told.alert.sent) for told in last)
         state = following.after
     return False
 
@@ -208,6 +227,7 @@ def nothing_is_lost(world: SuccessionWorld, step: SuccessionStep) -> bool:
 SuccessionProperties = Mapping[str, Callable[[SuccessionWorld, SuccessionStep], bool]]
 SUCCESSION_PROPERTIES: Final[SuccessionProperties] = {
     "succession: in order": recovery_before_the_next_problem,
+    "succession: not held": not_held_up,
     "succession: balanced": balanced,
     "succession: not lost": nothing_is_lost,
 }
