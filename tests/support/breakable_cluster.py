@@ -17,6 +17,7 @@ import run_oracle
 from cluster_process import ClusterProcess
 from cluster_records import Watcher, connect, read, tasks_of
 from network_proxy import Address, Link, Network
+from packed_runs import packed_runs
 from waiting import PATIENCE, eventually
 
 from evenbeat.testing.nats_server import NatsServer
@@ -169,11 +170,18 @@ class BreakableCluster:
         """Tasks that were claimed since then, and the run has ended by itself."""
         with connect(self.dsn) as connection:
             rows = connection.execute(
-                "SELECT DISTINCT name FROM (SELECT * FROM plain_runs UNION ALL SELECT * FROM notable_runs) runs "
-                "JOIN tasks ON number = task WHERE claimed >= %s AND outcome IN ('succeeded', 'failed')",
+                "SELECT task FROM (SELECT * FROM plain_runs UNION ALL SELECT * FROM notable_runs) runs "
+                "WHERE claimed >= %s AND outcome IN ('succeeded', 'failed')",
                 (since,),
             )
-            return {name for (name,) in rows}
+            done = {task for (task,) in rows}
+            done |= {
+                run.task
+                for run in packed_runs(connection)
+                if run.claimed >= since and run.outcome in ("succeeded", "failed")
+            }
+            names = connection.execute("SELECT number, name FROM tasks")
+            return {name for number, name in names if number in done}
 
     def _is_up_to_date(self, since: int) -> bool:
         with connect(self.dsn) as connection:
@@ -252,7 +260,10 @@ class BreakableCluster:
             ):
                 if number in found:
                     found[number].append(at)
-        return {number: sorted(times) for number, times in found.items()}
+            for run in packed_runs(connection):
+                if run.task in found and run.claimed >= since:
+                    found[run.task].append(run.claimed)
+        return {number: sorted(set(times)) for number, times in found.items()}
 
     # Judging
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from fickle_receivers import REFUSED, TAKEN, Arrival, ArrivedItem
+from packed_runs import packed_runs, state_of
 
 SECOND: Final = 1_000_000
 SLACK: Final = 10 * SECOND
@@ -109,6 +110,12 @@ def read(
             for table in ("plain_runs", "notable_runs")
         )
     )
+    names = dict(rows("SELECT number, name FROM tasks"))
+    results += [
+        (names[run.task], run.ended, run.state, run.hard)
+        for run in packed_runs(connection)
+        if state_of(run) is not None
+    ]
     ((unsettled,),) = rows(
         "SELECT (SELECT count(*) FROM messages WHERE state = 'waiting') + "
         "(SELECT count(*) FROM alerts WHERE leaves_at > 0 OR (message > 0 AND NOT is_over))"

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from run_oracle_checks import COLUMNS, Result, miscounted, misjudged
+from packed_runs import packed_runs
+from run_oracle_checks import COLUMNS, Result, miscounted, misjudged, result_of
 from run_oracle_jobs import CHAIN, Span, parents_of, retries_of, wrongly_chained, wrongly_retried, wrongly_stopped
 
 SECOND: Final = 1_000_000
@@ -159,6 +160,9 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
             runs[task].append(Run(*row))
         for task, *row in connection.execute(f"SELECT task, {COLUMNS} FROM {table}"):
             results[task].append(Result(*row))
+    for run in packed_runs(connection):
+        runs[run.task].append(Run(run.nominal, run.kind, run.generation, run.claimed, run.outcome))
+        results[run.task].append(result_of(run))
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
         skips[task].append(Skip(*row))
     chain_skips = defaultdict(list)
