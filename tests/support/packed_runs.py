@@ -1,4 +1,4 @@
-"""Runs that a node has packed into parts: a minute after they ended they are in no table of runs, and oracles judge them too.
+"""Runs that a node has packed into parts: a minute after their end no table of runs has them. Oracles judge them too.
 
 Of evenbeat's own code only what reads a block is used.
 """

@@ -84,7 +84,7 @@ class NodeRunner:
         self._background = thread
 
     def _run_beside(self, ready: Callable[[], None] = lambda: None, *, ends_with_program: bool) -> None:
-        """Live in a thread that is not the main one. When that ends, it waits for the node, which it may have to stop."""
+        """Live in a thread that is not the main one. When the main one ends, it waits for this, or stops it first."""
         is_over = threading.Event()
 
         def end() -> None:

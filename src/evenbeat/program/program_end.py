@@ -22,7 +22,7 @@ def at_program_end(end: Callable[[], None]) -> Iterator[None]:
     with _registering:
         if not _is_registered:
             # The last registered is called first. `atexit` is too late: it comes after the threads have ended.
-            threading._register_atexit(_end_all)  # type: ignore[attr-defined] # noqa: SLF001
+            threading._register_atexit(_end_all)  # type: ignore[attr-defined]
             _is_registered = True
     key = object()
     _ends[key] = end
