@@ -176,6 +176,7 @@ def test_whoever_waits_for_a_forced_run_that_is_withdrawn_hears_who_has_stopped_
         [sys.executable, "-m", "evenbeat", "run", "x", option], stderr=subprocess.PIPE, text=True
     )
     eventually(lambda: what_it_waits_for("x", database) == "waits for its running instance")
+    assert "no task matches 'y*'" in evenbeat("stop", "y*").err
     evenbeat("stop", "x", "--reason", "wrong database")
     _, err = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 2
