@@ -222,7 +222,8 @@ def jobs(task: Task, evidence: Evidence, lines: list[Line], until: int = 1 << 62
     promised = [line.at for line in lines if line.word == "stopped"]
     made = [(run.nominal, run.kind) for run in task.runs]
     yield from wrongly_retried(task.definition, task.results)
-    yield from wrongly_chained(task.definition, made, task.chain_skips, results, until)
+    # A task without a grid of its own has all its skips for ends of parents: those that waited, and those refused.
+    yield from wrongly_chained(task.definition, made, [*task.chain_skips, *grid_skips], results, until)
     yield from wrongly_stopped(task.results, grid_skips, promised)
 
 
