@@ -335,6 +335,14 @@ class TestAProgramThatEnds:
         assert (tmp_path / "stopped").exists()
         assert (tmp_path / "other").exists() == ("work_on" in lines[-1])
 
+    def test_a_child_that_was_forked_has_no_node_to_wait_for(self, tmp_path: Path) -> None:
+        lines = ["import os", "app.start()", "child = os.fork()", "if child: os.waitpid(child, 0)"]
+        done = subprocess.run(
+            [*_program(tmp_path, *lines), "even.db"], cwd=tmp_path, timeout=PATIENCE, check=False, capture_output=True
+        )
+        assert done.returncode == 0
+        assert (tmp_path / "stopped").exists()
+
     def test_ctrl_c_stops_a_node_in_a_thread_that_outlasts_the_main_thread(self, tmp_path: Path) -> None:
         words = [*_program(tmp_path, IN_THREAD, WAIT, "Path('up').touch()"), "even.db"]
         with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as program:

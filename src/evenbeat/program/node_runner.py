@@ -91,7 +91,8 @@ class NodeRunner:
             is_to_stop = ends_with_program
             while not is_over.is_set():
                 if is_to_stop:
-                    self.stop(wait=False)  # again and again: it may be just about to start
+                    # Again and again: it may be just about to start.
+                    self.stop(wait=False, reason="the main thread of the program has ended")
                 try:
                     is_over.wait(_STOP_REPEAT_SECONDS)
                 except KeyboardInterrupt:
@@ -105,14 +106,14 @@ class NodeRunner:
             finally:
                 is_over.set()
 
-    def stop(self, *, wait: bool) -> None:
+    def stop(self, *, wait: bool, reason: str = "the program asked for it") -> None:
         """Stop in order. With `wait`, return when a node that `start` started has ended."""
         with self._state_lock:
             self._is_to_stop = self._is_running
             node = self.node
         if node is not None:
             with suppress(RuntimeError):  # its loop is closed: it has ended
-                node.loop.call_soon_threadsafe(node.stop, "the program asked for it")
+                node.loop.call_soon_threadsafe(node.stop, reason)
         if wait and self._background is not None:
             self._background.join()
 

@@ -5,6 +5,7 @@ that noticed by itself that the main thread has ended would be too late: its loo
 """
 
 import concurrent.futures.thread  # noqa: F401 - what it registers for the end of the program is to come after ours
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ def at_program_end(end: Callable[[], None]) -> Iterator[None]:
     with _registering:
         if not _is_registered:
             # The last registered is called first. `atexit` is too late: it comes after the threads have ended.
+            os.register_at_fork(after_in_child=_ends.clear)  # the threads of these blocks are not in the child
             threading._register_atexit(_end_all)  # type: ignore[attr-defined]
             _is_registered = True
     key = object()
@@ -29,7 +31,7 @@ def at_program_end(end: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        del _ends[key]
+        _ends.pop(key, None)
 
 
 def _end_all() -> None:
