@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from fickle_receivers import REFUSED, TAKEN, Arrival, ArrivedItem
+from packed_runs import packed_runs, state_of
 
 SECOND: Final = 1_000_000
 SLACK: Final = 10 * SECOND
@@ -113,11 +114,12 @@ def read(
             for table in ("plain_runs", "notable_runs")
         )
     )
-    # The history packs its rows every minute, and this oracle does not read what is packed.
-    latest = rows(
-        "SELECT t.name, p.ended, p.state, p.hard FROM progress p JOIN tasks t ON t.number = p.task "
-        "WHERE p.ended IS NOT NULL"
-    )
+    names = dict(rows("SELECT number, name FROM tasks"))
+    results += [
+        (names[run.task], run.ended, run.state, run.hard)
+        for run in packed_runs(connection)
+        if state_of(run) is not None
+    ]
     ((unsettled,),) = rows(
         "SELECT (SELECT count(*) FROM messages WHERE state = 'waiting') + "
         "(SELECT count(*) FROM alerts WHERE leaves_at > 0 OR (message > 0 AND NOT is_over))"
@@ -127,7 +129,7 @@ def read(
         [Problem(*row) for row in problems],
         [Decided(*row) for row in decisions],
         [Message(*row) for row in messages],
-        sorted({CheckResult(*row) for row in (*results, *latest)}, key=lambda result: result.ended),
+        sorted({CheckResult(*row) for row in results}, key=lambda result: result.ended),
         notify,
         list(quiet),
         unsettled,
