@@ -1,6 +1,7 @@
 import pytest
 
 from conftest import Evenbeat
+from evenbeat.bench import history_size
 from evenbeat.bench import node as bench_node
 from evenbeat.bench import store as bench_store
 from evenbeat.bench.bare_node import BaselineNode
@@ -19,6 +20,9 @@ def test_the_store_is_measured_beside_a_bare_loop(evenbeat: Evenbeat, monkeypatc
     monkeypatch.setattr(bench_store, "_TASKS", 100)
     monkeypatch.setattr(bench_store, "_RUNS", 50)
     monkeypatch.setattr(bench_store, "_BATCH", 10)
+    monkeypatch.setattr(history_size, "_TASKS", 50)
+    monkeypatch.setattr(history_size, "_MINUTES", 30)
     found = evenbeat("bench", "store", "--pairs", "1", "--json").json
+    assert list(found.pop("run_sizes")) == ["without_output", "load_line"]
     assert set(found) == {"store_awaited", "store"}
     assert all(list(measure) == ["ours", "baseline", "ratio", "pairs"] for measure in found.values())

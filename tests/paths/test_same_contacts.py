@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_node import LiveNode
 
+from conftest import IS_FULL
 from evenbeat.client.contract import Client
 from evenbeat.client.database import DatabaseClient
 from evenbeat.client.http import HttpClient
@@ -252,7 +253,7 @@ def _with_period(store: SqliteStore | PostgresStore) -> None:
     store.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25 if IS_FULL else 10, deadline=None)
 @given(steps=STEPS)
 def test_contacts_are_the_same_by_every_way(ways: dict[str, Way], steps: list[Step]) -> None:
     prefix = f"{next(_examples)}-"

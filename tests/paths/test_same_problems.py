@@ -39,7 +39,7 @@ from evenbeat.model import SECOND, Cause, Outcome, State
 from evenbeat.store.problem_records import ProblemRecord
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
-EXAMPLES = {"memory": 2_000, "sqlite": 500} if IS_FULL else {"memory": 60, "sqlite": 20}
+EXAMPLES = {"memory": 2_000, "sqlite": 500} if IS_FULL else {"memory": 30, "sqlite": 10}
 
 histories = st.lists(problem_steps, min_size=2, max_size=14)
 

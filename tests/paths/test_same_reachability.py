@@ -43,7 +43,7 @@ from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.postgres_server import PostgresServer
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
-EXAMPLES = {"memory": 1_000, "sqlite": 300, "postgres": 100} if IS_FULL else {"memory": 60, "sqlite": 20, "postgres": 8}
+EXAMPLES = {"memory": 1_000, "sqlite": 300, "postgres": 100} if IS_FULL else {"memory": 30, "sqlite": 10, "postgres": 4}
 NAMES = ("a", "b", "c")
 """Two checks, and a task that is none; each depends only on those before it."""
 CHECKS = frozenset("ab")

@@ -44,9 +44,7 @@ from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.postgres_server import PostgresServer
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
-EXAMPLES = (
-    {"memory": 2_000, "sqlite": 500, "postgres": 200} if IS_FULL else {"memory": 120, "sqlite": 40, "postgres": 15}
-)
+EXAMPLES = {"memory": 2_000, "sqlite": 500, "postgres": 200} if IS_FULL else {"memory": 60, "sqlite": 20, "postgres": 8}
 LAST = 130
 """Seconds for which the timetable is compared after everything that happened."""
 

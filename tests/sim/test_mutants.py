@@ -28,7 +28,8 @@ def test_the_original_shows_nothing(shape: WorldShape) -> None:
 
 @pytest.mark.parametrize("mutant", SAMPLE, ids=str)
 def test_a_condition_turned_into_its_opposite_is_found(mutant: Mutant) -> None:
-    fate = explore_mutant(mutant)
+    # Most show near the start of one of the worlds, and each world before it would be explored in vain.
+    fate = explore_mutant(mutant, 100) or explore_mutant(mutant)
     assert fate is not None
     assert fate.events <= 10
 

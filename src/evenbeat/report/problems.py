@@ -120,9 +120,9 @@ def problem_document(problem: ProblemRecord, now: Instant) -> dict[str, Any]:
             "sticky": ack.sticky,
         },
         "unreachable": problem.unreachable,
+        "in_downtime": problem.downtime,
         **held,
         **({"downtime": True} if problem.downtime else {}),
-        "in_downtime": problem.downtime,
         **({"passive": True} if problem.passive else {}),
     }
 

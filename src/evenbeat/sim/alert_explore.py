@@ -21,7 +21,8 @@ from evenbeat.sim.alert_model import (
     settled,
     why_not,
 )
-from evenbeat.sim.explore import Counterexample, ExplorationResult
+from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
+from evenbeat.sim.explore import ExplorationResult
 from evenbeat.sim.verify import VerifiedWorld
 from evenbeat.when.windows import FOREVER
 
@@ -215,49 +216,15 @@ def explore_alerts(
     Only these `properties` are checked, and that nothing raises.
     """
     world = AlertWorld(shape, rules)
-    first = initial_channel_state(shape)
-    reached: dict[ChannelState, tuple[ChannelState | None, str]] = {first: (None, "")}
-    states, transitions = [first], 0
-    for state in states:
-        try:
-            for step in world.steps(state):
-                transitions += 1
-                broken = next((name for name, holds in properties.items() if not holds(world, step)), None)
-                if broken is not None:
-                    found = _counterexample(shape, broken, reached, state, step.event, step.after)
-                    return ExplorationResult(len(states), transitions, found)
-                after = settled(step)
-                if after not in reached:
-                    reached[after] = (state, step.event)
-                    states.append(after)
-        except Exception as error:  # any error is a counterexample
-            found = _counterexample(shape, ALERT_ERRORS, reached, state, repr(error), state)
-            return ExplorationResult(len(states), transitions, found)
-        if most is not None and len(states) > most:
-            break
-    return ExplorationResult(len(states), transitions, None)
+
+    def transitions(state: ChannelState) -> Iterator[Transition[ChannelState]]:
+        for step in world.steps(state):
+            broken = next((name for name, holds in properties.items() if not holds(world, step)), None)
+            yield Transition(step.event, settled(step) if broken is None else step.after, broken)
+
+    return StateExploration(shape, transitions, ALERT_SENTENCES, ALERT_ERRORS).run(initial_channel_state(shape), most)
 
 
 def verify_alerts(shapes: Iterable[AlertShape]) -> Iterator[VerifiedWorld]:
     """Explore each to its end; the first counterexample ends it all."""
-    for shape in shapes:
-        explored = explore_alerts(shape)
-        yield VerifiedWorld(shape, explored)
-        if explored.counterexample is not None:
-            return
-
-
-def _counterexample(
-    shape: AlertShape,
-    name: str,
-    reached: dict[ChannelState, tuple[ChannelState | None, str]],
-    state: ChannelState,
-    event: str,
-    after: ChannelState,
-) -> Counterexample:
-    events = [event]
-    before: ChannelState | None = state
-    while before is not None:
-        before, event = reached[before]
-        events.append(event)
-    return Counterexample(name, ALERT_SENTENCES[name], shape.name, tuple(reversed(events[:-1])), after)
+    return verified_worlds(shapes, explore_alerts)

@@ -16,7 +16,8 @@ from evenbeat.core.task import Flag, SkipColumns, TaskColumns
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import HOUR, MINUTE, Instant, Period, RunKind, Schedule
-from evenbeat.sim.explore import Counterexample, ExplorationResult
+from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
+from evenbeat.sim.explore import ExplorationResult
 from evenbeat.sim.verify import VerifiedWorld
 from evenbeat.when.period import compile_period
 from evenbeat.when.schedule import AFTER_PARENTS
@@ -270,22 +271,13 @@ def _play(node: _Node, event: str) -> ChainStep:
 
 def explore_chains(shape: ChainShape, kind: type[Chains] = Chains, most: int | None = None) -> ExplorationResult:
     """Breadth first from a task that owes nothing until nothing new turns up, or `most` states have."""
-    first = ChainState()
-    reached: dict[ChainState, tuple[ChainState | None, str]] = {first: (None, "")}
-    states, transitions = [first], 0
-    for state in states:
+
+    def transitions(state: ChainState) -> Iterator[Transition[ChainState]]:
         for event in _events(shape, state):
-            transitions += 1
             broken, after = _broken(shape, state, event, kind)
-            if broken:
-                found = _counterexample(shape, broken, reached, state, event, after)
-                return ExplorationResult(len(states), transitions, found)
-            if after not in reached:
-                reached[after] = (state, event)
-                states.append(after)
-        if most is not None and len(states) > most:
-            break
-    return ExplorationResult(len(states), transitions, None)
+            yield Transition(event, after, broken or None)
+
+    return StateExploration(shape, transitions, CHAIN_SENTENCES, CHAIN_ERRORS, str).run(ChainState(), most)
 
 
 def _broken(shape: ChainShape, state: ChainState, event: str, kind: type[Chains]) -> tuple[str, ChainState]:
@@ -311,24 +303,4 @@ def _broken(shape: ChainShape, state: ChainState, event: str, kind: type[Chains]
 
 def verify_chains(shapes: Iterable[ChainShape]) -> Iterator[VerifiedWorld]:
     """Explore each to its end; the first counterexample ends it all."""
-    for shape in shapes:
-        explored = explore_chains(shape)
-        yield VerifiedWorld(shape, explored)
-        if explored.counterexample is not None:
-            return
-
-
-def _counterexample(
-    shape: ChainShape,
-    name: str,
-    reached: dict[ChainState, tuple[ChainState | None, str]],
-    state: ChainState,
-    event: str,
-    after: ChainState,
-) -> Counterexample:
-    events = [event]
-    before: ChainState | None = state
-    while before is not None:
-        before, event = reached[before]
-        events.append(event)
-    return Counterexample(name, CHAIN_SENTENCES[name], shape.name, tuple(reversed(events[:-1])), str(after))
+    return verified_worlds(shapes, explore_chains)

@@ -13,7 +13,8 @@ from evenbeat.core.columns import Ints
 from evenbeat.core.reachability import Reachability
 from evenbeat.core.task import Flag, TaskColumns
 from evenbeat.model import MINUTE, Entry, Instant, Schedule, State, Task
-from evenbeat.sim.explore import Counterexample, ExplorationResult
+from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
+from evenbeat.sim.explore import ExplorationResult
 from evenbeat.sim.verify import VerifiedWorld
 
 DEPENDENCY_ERRORS: Final = "dependencies: errors"
@@ -255,52 +256,27 @@ def explore_dependencies(
     shape: DependencyShape, kind: type[Reachability] = Reachability, most: int | None = None
 ) -> ExplorationResult:
     """Breadth first from tasks that depend on nothing until nothing new turns up, or `most` states have."""
-    first = (DependencyTask(),) * shape.tasks
-    reached: dict[DependencyState, tuple[DependencyState | None, str]] = {first: (None, "")}
     columns = TaskColumns()
     columns.allocate(shape.tasks)
-    states, transitions = [first], 0
-    for state in states:
+
+    def transitions(state: DependencyState) -> Iterator[Transition[DependencyState]]:
         for event, i, task in _events(shape, state):
-            transitions += 1
             try:
                 step = _step(_Node(columns, state, kind), state, event, i, task)
                 broken = next((name for name, holds in DEPENDENCY_PROPERTIES.items() if not holds(step)), None)
-                after = step.after
             except Exception as error:  # any error is a counterexample
-                broken, event, after = DEPENDENCY_ERRORS, f"{event}: {error!r}", state  # noqa: PLW2901
-            if broken is not None:
-                found = _counterexample(shape, broken, reached, state, event, after)
-                return ExplorationResult(len(states), transitions, found)
-            if after not in reached:
-                reached[after] = (state, event)
-                states.append(after)
-        if most is not None and len(states) > most:
-            break
-    return ExplorationResult(len(states), transitions, None)
+                yield Transition(f"{event}: {error!r}", state, DEPENDENCY_ERRORS)
+            else:
+                yield Transition(event, step.after, broken)
+
+    first = (DependencyTask(),) * shape.tasks
+    return StateExploration(shape, transitions, DEPENDENCY_SENTENCES, DEPENDENCY_ERRORS, _shown).run(first, most)
 
 
 def verify_dependencies(shapes: Iterable[DependencyShape]) -> Iterator[VerifiedWorld]:
     """Explore each to its end; the first counterexample ends it all."""
-    for shape in shapes:
-        explored = explore_dependencies(shape)
-        yield VerifiedWorld(shape, explored)
-        if explored.counterexample is not None:
-            return
+    return verified_worlds(shapes, explore_dependencies)
 
 
-def _counterexample(
-    shape: DependencyShape,
-    name: str,
-    reached: dict[DependencyState, tuple[DependencyState | None, str]],
-    state: DependencyState,
-    event: str,
-    after: DependencyState,
-) -> Counterexample:
-    events = [event]
-    before: DependencyState | None = state
-    while before is not None:
-        before, event = reached[before]
-        events.append(event)
-    left = "; ".join(f"task {i}: {task}" for i, task in enumerate(after))
-    return Counterexample(name, DEPENDENCY_SENTENCES[name], shape.name, tuple(reversed(events[:-1])), left)
+def _shown(state: DependencyState) -> str:
+    return "; ".join(f"task {i}: {task}" for i, task in enumerate(state))

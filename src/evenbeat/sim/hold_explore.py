@@ -6,7 +6,8 @@ from typing import Final
 from evenbeat.core.alerts import Hold
 from evenbeat.core.holds import ASK_AGAIN_AFTER, Holds
 from evenbeat.model import Cause
-from evenbeat.sim.explore import Counterexample, ExplorationResult
+from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
+from evenbeat.sim.explore import ExplorationResult
 from evenbeat.sim.hold_model import (
     NOW,
     PASSED,
@@ -137,50 +138,21 @@ def explore_holds(
     Only these `properties` are checked, and that nothing raises.
     """
     world = HoldWorld(shape, kind)
-    first = initial_hold_state(shape)
-    reached: dict[HoldState, tuple[HoldState | None, str]] = {first: (None, "")}
-    states, transitions = [first], 0
-    for state in states:
-        try:
-            for step in world.steps(state):
-                transitions += 1
-                broken = next((name for name, holds in properties.items() if not holds(world, step)), None)
-                if broken is not None:
-                    found = _counterexample(shape, broken, reached, state, step.event, step.after)
-                    return ExplorationResult(len(states), transitions, found)
-                after = settled(step)
-                if after not in reached:
-                    reached[after] = (state, step.event)
-                    states.append(after)
-        except Exception as error:  # any error is a counterexample
-            found = _counterexample(shape, HOLD_ERRORS, reached, state, repr(error), state)
-            return ExplorationResult(len(states), transitions, found)
-        if most is not None and len(states) > most:
-            break
-    return ExplorationResult(len(states), transitions, None)
+
+    def transitions(state: HoldState) -> Iterator[Transition[HoldState]]:
+        for step in world.steps(state):
+            broken = next((name for name, holds in properties.items() if not holds(world, step)), None)
+            yield Transition(step.event, settled(step) if broken is None else step.after, broken)
+
+    return StateExploration(shape, transitions, HOLD_SENTENCES, HOLD_ERRORS, _shown).run(
+        initial_hold_state(shape), most
+    )
 
 
 def verify_holds(shapes: Iterable[HoldShape]) -> Iterator[VerifiedWorld]:
     """Explore each to its end; the first counterexample ends it all."""
-    for shape in shapes:
-        explored = explore_holds(shape)
-        yield VerifiedWorld(shape, explored)
-        if explored.counterexample is not None:
-            return
+    return verified_worlds(shapes, explore_holds)
 
 
-def _counterexample(
-    shape: HoldShape,
-    name: str,
-    reached: dict[HoldState, tuple[HoldState | None, str]],
-    state: HoldState,
-    event: str,
-    after: HoldState,
-) -> Counterexample:
-    events = [event]
-    before: HoldState | None = state
-    while before is not None:
-        before, event = reached[before]
-        events.append(event)
-    left = "; ".join(f"{'check ' + str(i) if i else 'parent'}: {check}" for i, check in enumerate(after))
-    return Counterexample(name, HOLD_SENTENCES[name], shape.name, tuple(reversed(events[:-1])), left)
+def _shown(state: HoldState) -> str:
+    return "; ".join(f"{'check ' + str(i) if i else 'parent'}: {check}" for i, check in enumerate(state))

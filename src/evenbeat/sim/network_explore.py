@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from evenbeat.core.alerts import Hold, ItemKind
-from evenbeat.sim.explore import Counterexample, ExplorationResult
+from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
+from evenbeat.sim.explore import ExplorationResult
 from evenbeat.sim.hold_model import PASSED, SOFT
 from evenbeat.sim.network_model import (
     CONTACTS,
@@ -129,48 +130,17 @@ def explore_network(
 ) -> ExplorationResult:
     """Breadth first from no problem until nothing new turns up, or `most` states have: then it is incomplete."""
     world = world or NetworkWorld(shape)
-    first = initial_network_state(shape)
-    reached: dict[NetworkState, tuple[NetworkState | None, str]] = {first: (None, "")}
-    states, transitions = [first], 0
-    for state in states:
-        try:
-            for step in world.steps(state):
-                transitions += 1
-                broken = next((name for name, holds in properties.items() if not holds(world, step)), None)
-                if broken is not None:
-                    found = _counterexample(shape, broken, reached, state, step.event, step.after)
-                    return ExplorationResult(len(states), transitions, found)
-                if step.after not in reached:
-                    reached[step.after] = (state, step.event)
-                    states.append(step.after)
-        except Exception as error:  # any error is a counterexample
-            found = _counterexample(shape, NETWORK_ERRORS, reached, state, repr(error), state)
-            return ExplorationResult(len(states), transitions, found)
-        if most is not None and len(states) > most:
-            break
-    return ExplorationResult(len(states), transitions, None)
+
+    def transitions(state: NetworkState) -> Iterator[Transition[NetworkState]]:
+        for step in world.steps(state):
+            broken = next((name for name, holds in properties.items() if not holds(world, step)), None)
+            yield Transition(step.event, step.after, broken)
+
+    return StateExploration(shape, transitions, NETWORK_SENTENCES, NETWORK_ERRORS).run(
+        initial_network_state(shape), most
+    )
 
 
 def verify_networks(shapes: Iterable[NetworkShape]) -> Iterator[VerifiedWorld]:
     """Explore each to its end; the first counterexample ends it all."""
-    for shape in shapes:
-        explored = explore_network(shape)
-        yield VerifiedWorld(shape, explored)
-        if explored.counterexample is not None:
-            return
-
-
-def _counterexample(
-    shape: NetworkShape,
-    name: str,
-    reached: dict[NetworkState, tuple[NetworkState | None, str]],
-    state: NetworkState,
-    event: str,
-    after: NetworkState,
-) -> Counterexample:
-    events = [event]
-    before: NetworkState | None = state
-    while before is not None:
-        before, event = reached[before]
-        events.append(event)
-    return Counterexample(name, NETWORK_SENTENCES[name], shape.name, tuple(reversed(events[:-1])), after)
+    return verified_worlds(shapes, explore_network)

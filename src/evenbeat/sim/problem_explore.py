@@ -8,7 +8,8 @@ from typing import Final
 
 from evenbeat.core.problems import Problems
 from evenbeat.model import CAUSES_OF_RESULTS, SEVERITY, Cause, State
-from evenbeat.sim.explore import Counterexample, ExplorationResult
+from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
+from evenbeat.sim.explore import ExplorationResult
 from evenbeat.sim.problem_model import (
     AFTER_REMOVAL,
     BEFORE,
@@ -139,53 +140,24 @@ def explore_problems(
 ) -> ExplorationResult:
     """Breadth first from tasks without a problem until nothing new turns up, or `most` states have: then incomplete."""
     world = ProblemWorld(shape, kind)
-    first = initial_problem_state(shape)
-    reached: dict[ProblemState, tuple[ProblemState | None, str]] = {first: (None, "")}
-    states, transitions = [first], 0
-    for state in states:
-        try:
-            for step in world.steps(state):
-                transitions += 1
-                broken = next((name for name, holds in PROBLEM_PROPERTIES.items() if not holds(step)), None)
-                if broken is not None:
-                    found = _counterexample(shape, broken, reached, state, step.event, step.after)
-                    return ExplorationResult(len(states), transitions, found)
-                after = settled(step.after)
-                if after not in reached:
-                    reached[after] = (state, step.event)
-                    states.append(after)
-        except Exception as error:  # any error is a counterexample
-            found = _counterexample(shape, PROBLEM_ERRORS, reached, state, repr(error), state)
-            return ExplorationResult(len(states), transitions, found)
-        if most is not None and len(states) > most:
-            break
-    return ExplorationResult(len(states), transitions, None)
+
+    def transitions(state: ProblemState) -> Iterator[Transition[ProblemState]]:
+        for step in world.steps(state):
+            broken = next((name for name, holds in PROBLEM_PROPERTIES.items() if not holds(step)), None)
+            yield Transition(step.event, settled(step.after) if broken is None else step.after, broken)
+
+    return StateExploration(shape, transitions, PROBLEM_SENTENCES, PROBLEM_ERRORS, _shown).run(
+        initial_problem_state(shape), most
+    )
 
 
 def verify_problems(shapes: Iterable[ProblemShape]) -> Iterator[VerifiedWorld]:
     """Explore each to its end; the first counterexample ends it all."""
-    for shape in shapes:
-        explored = explore_problems(shape)
-        yield VerifiedWorld(shape, explored)
-        if explored.counterexample is not None:
-            return
+    return verified_worlds(shapes, explore_problems)
 
 
-def _counterexample(
-    shape: ProblemShape,
-    name: str,
-    reached: dict[ProblemState, tuple[ProblemState | None, str]],
-    state: ProblemState,
-    event: str,
-    after: ProblemState,
-) -> Counterexample:
-    events = [event]
-    before: ProblemState | None = state
-    while before is not None:
-        before, event = reached[before]
-        events.append(event)
-    left = "; ".join(f"task {i}: {task}" for i, task in enumerate(after))
-    return Counterexample(name, PROBLEM_SENTENCES[name], shape.name, tuple(reversed(events[:-1])), left)
+def _shown(state: ProblemState) -> str:
+    return "; ".join(f"task {i}: {task}" for i, task in enumerate(state))
 
 
 def _is_open(task: ProblemTask, cause: Cause) -> bool:

@@ -8,7 +8,8 @@ from evenbeat.core.problems import Problems
 from evenbeat.core.retries import Retries
 from evenbeat.core.run_plan import ends_for_followers
 from evenbeat.model import Outcome, RunKind
-from evenbeat.sim.explore import Counterexample, ExplorationResult
+from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
+from evenbeat.sim.explore import ExplorationResult
 from evenbeat.sim.retry_model import EVERY, EndsForFollowers, RetryShape, RetryState, RetryStep, RetryWorld
 from evenbeat.sim.verify import VerifiedWorld
 from evenbeat.when.windows import FOREVER
@@ -145,48 +146,15 @@ def explore_retries(
 ) -> ExplorationResult:
     """Breadth first from a task that has not run until nothing new turns up, or `most` states have: then incomplete."""
     world = RetryWorld(shape, lifecycle, retries, problems, followed)
-    first = world.initial_state()
-    reached: dict[RetryState, tuple[RetryState | None, str]] = {first: (None, "")}
-    states, transitions = [first], 0
-    for state in states:
-        try:
-            for step in world.steps(state):
-                transitions += 1
-                broken = next((name for name, holds in RETRY_PROPERTIES.items() if not holds(step)), None)
-                if broken is not None:
-                    found = _counterexample(shape, broken, reached, state, step.event, step.after)
-                    return ExplorationResult(len(states), transitions, found)
-                if step.after not in reached:
-                    reached[step.after] = (state, step.event)
-                    states.append(step.after)
-        except Exception as error:  # any error is a counterexample
-            found = _counterexample(shape, RETRY_ERRORS, reached, state, repr(error), state)
-            return ExplorationResult(len(states), transitions, found)
-        if most is not None and len(states) > most:
-            break
-    return ExplorationResult(len(states), transitions, None)
+
+    def transitions(state: RetryState) -> Iterator[Transition[RetryState]]:
+        for step in world.steps(state):
+            broken = next((name for name, holds in RETRY_PROPERTIES.items() if not holds(step)), None)
+            yield Transition(step.event, step.after, broken)
+
+    return StateExploration(shape, transitions, RETRY_SENTENCES, RETRY_ERRORS).run(world.initial_state(), most)
 
 
 def verify_retries(shapes: Iterable[RetryShape]) -> Iterator[VerifiedWorld]:
     """Explore each to its end; the first counterexample ends it all."""
-    for shape in shapes:
-        explored = explore_retries(shape)
-        yield VerifiedWorld(shape, explored)
-        if explored.counterexample is not None:
-            return
-
-
-def _counterexample(
-    shape: RetryShape,
-    name: str,
-    reached: dict[RetryState, tuple[RetryState | None, str]],
-    state: RetryState,
-    event: str,
-    after: RetryState,
-) -> Counterexample:
-    events = [event]
-    before: RetryState | None = state
-    while before is not None:
-        before, event = reached[before]
-        events.append(event)
-    return Counterexample(name, RETRY_SENTENCES[name], shape.name, tuple(reversed(events[:-1])), after)
+    return verified_worlds(shapes, explore_retries)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,8 @@ from typing import Any, Final
 from evenbeat.testing.reserved_ports import ReservedPort
 
 _START_SECONDS: Final = 30.0
+_PAUSE_SECONDS: Final = 0.02
+_TAKEN: Final = "address already in use"
 _LOCALHOST: Final = "127.0.0.1"
 
 
@@ -36,17 +39,18 @@ class NatsServer:
         """`config`: a file that says where JetStream keeps its data, and whatever else."""
         self.folder = folder
         self.count = count
-        self._reserved: Final = [ReservedPort() for _ in range(3 * count)]
-        ports = [port.number for port in self._reserved]
-        self.ports: Final = ports[:count]
-        self._watched: Final = ports[count : 2 * count]
-        self.routes: Final = ports[2 * count :]
+        self.ports: Final[list[int]] = []
+        self._watched: Final[list[int]] = []
+        self.routes: Final[list[int]] = []
         """Where each listens for the others."""
+        self._reserve_ports()
         self.routes_of: Final[dict[int, list[int]]] = {}
         """Ports through which one reaches the others instead, if something is between them. Set them before `start`."""
         self._options = options
         self._config = config
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._log_begins: dict[int, int] = {}
+        """The size of each log when its server was last started."""
 
     @property
     def urls(self) -> list[str]:
@@ -61,17 +65,30 @@ class NatsServer:
         return self._processes[place].pid
 
     def start(self, place: int | None = None) -> None:
-        """Start one, or all; they are ready when this returns."""
+        """Start one, or all; they are ready when this returns.
+
+        If another program has taken a port, they move to others at the first start; later they wait for it.
+        """
         places = range(self.count) if place is None else [place]
+        # Others know the ports where something is between the servers, where a file says where they listen, and where
+        # there are data already.
+        may_move = not (self.routes_of or self._config or any(map(Path.exists, map(self._data, range(self.count)))))
+        deadline = time.monotonic() + _START_SECONDS
         for each in places:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / f"server{each}.log").open("ab") as log:
-                command = [find_nats_server(), *self._arguments(each), *self._options]
-                self._processes[each] = subprocess.Popen(  # noqa: S603
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                )
-        for each in places:
-            self._wait_until_ready(each)
+            self._begin(each)
+        while not all(self._is_ready(each) for each in places):
+            time.sleep(_PAUSE_SECONDS)
+            refused = self._without_port(places, is_late=time.monotonic() > deadline)
+            if refused and may_move:
+                self.kill()
+                for each in places:
+                    shutil.rmtree(self._data(each), ignore_errors=True)  # members of a cluster that never was
+                self._reserve_ports()
+                refused = list(places)
+            elif refused:
+                time.sleep(_PAUSE_SECONDS * 10)  # whoever has the port may let it go
+            for each in refused:
+                self._begin(each)
 
     def stop(self, place: int | None = None) -> None:
         """In order, one or all."""
@@ -93,11 +110,33 @@ class NatsServer:
                             return int(leader.removeprefix("server"))
         return -1
 
+    def _reserve_ports(self) -> None:
+        self._reserved = [ReservedPort() for _ in range(3 * self.count)]
+        numbers = [port.number for port in self._reserved]
+        for which, ports in enumerate((self.ports, self._watched, self.routes)):
+            ports[:] = numbers[which * self.count : (which + 1) * self.count]
+
+    def _begin(self, place: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        log = self._log(place)
+        self._log_begins[place] = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as file:
+            command = [find_nats_server(), *self._arguments(place), *self._options]
+            self._processes[place] = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+            )
+
+    def _data(self, place: int) -> Path:
+        return self.folder / f"data{place}"
+
+    def _log(self, place: int) -> Path:
+        return self.folder / f"server{place}.log"
+
     def _arguments(self, place: int) -> list[str]:
         arguments = ["-a", _LOCALHOST, "-p", str(self.ports[place]), "-m", str(self._watched[place])]
         arguments += ["-n", f"server{place}"]
         if self._config is None:
-            arguments += ["-js", "-sd", str(self.folder / f"data{place}")]
+            arguments += ["-js", "-sd", str(self._data(place))]
         else:
             arguments += ["-c", str(self._config)]
         if self.count > 1:
@@ -109,15 +148,18 @@ class NatsServer:
             arguments += ["--cluster_advertise", f"{_LOCALHOST}:1"]
         return arguments
 
-    def _wait_until_ready(self, place: int) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._is_ready(place):
-            log = self.folder / f"server{place}.log"
-            if self._processes[place].poll() is not None:
-                raise RuntimeError(f"nats-server has ended:\n{log.read_text()[-2_000:]}")
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"nats-server is not ready:\n{log.read_text()[-2_000:]}")
-            time.sleep(0.02)
+    def _without_port(self, places: Sequence[int], *, is_late: bool) -> list[int]:
+        """Those that have ended because another program has one of their ports."""
+        refused = []
+        for place in places:
+            has_ended = self._processes[place].poll() is not None
+            written = self._log(place).read_bytes()[self._log_begins[place] :].decode(errors="replace")
+            if has_ended and _TAKEN in written and not is_late:
+                refused.append(place)
+            elif has_ended or (is_late and not self._is_ready(place)):
+                self.kill()
+                raise RuntimeError(f"nats-server {'has ended' if has_ended else 'is not ready'}:\n{written[-2_000:]}")
+        return refused
 
     def _is_ready(self, place: int) -> bool:
         with suppress(OSError, ValueError):

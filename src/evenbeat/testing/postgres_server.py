@@ -20,6 +20,7 @@ from evenbeat.testing.reserved_ports import ReservedPort
 
 _START_SECONDS: Final = 30.0
 """Seconds until a server that does not answer is given up."""
+_TAKEN: Final = "Address already in use"
 _USER: Final = "evenbeat"
 _DEFAULT: Final = ("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections=60")
 _FAST_SETTINGS: Final = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB")
@@ -93,6 +94,8 @@ class PostgresServer:
         self.folder = new_folder_for(self._user) if folder is None else folder
         self._reserved = ReservedPort()  # unused if a port is given
         self.port: int = port or self._reserved.number
+        self._may_move = port is None
+        """Until it has started nobody knows its port."""
         self._durable = durable
         self._password = password
         self._tls = tls
@@ -114,17 +117,24 @@ class PostgresServer:
         return None if self._process is None else self._process.pid
 
     def start(self) -> "PostgresServer":
-        """Until it answers; after `stop` or `kill` with the same data, on the same port."""
+        """Until it answers; after `stop` or `kill` with the same data, on the same port.
+
+        If another program has taken the port, it moves to another one at the first start.
+        """
         self._give(self.folder)
         data = self._data()
         if not (data / "PG_VERSION").exists():
             self._create(data)
         deadline = time.monotonic() + _START_SECONDS
         while not self._begin(data, deadline):
+            if self._may_move and _TAKEN in self.log.read_text(errors="replace"):
+                self._reserved = ReservedPort()
+                self.port = self._reserved.number
             # The children of one that was killed hold its memory until they have noticed.
             if time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL does not start: {self.log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.05)
+        self._may_move = False
         return self
 
     def _data(self) -> Path:

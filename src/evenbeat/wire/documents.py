@@ -625,13 +625,13 @@ class ProblemOfTask(Struct):
     """null if nobody has, if that has ended, or if the problem has become worse since."""
     unreachable: bool
     """Its task is unreachable now: a check that the task depends on is not fine."""
+    in_downtime: bool = False
+    """Of an open problem: the task is in an active downtime."""
     hold: str | UnsetType = UNSET
     """Why nobody is notified of it now: downtime, unreachable, paused, outside period, ... Left out if somebody is."""
     held_since: TimestampText | UnsetType = UNSET
     downtime: bool | UnsetType = UNSET
-    """Of an open problem: the task is in an active downtime."""
-    in_downtime: bool = False
-    """As `downtime`, and always there."""
+    """As `in_downtime`; left out if it is false."""
     passive: bool | UnsetType = UNSET
     """Of an open problem: the task is a passive check that has nothing to run."""
 

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from typing import Final
 
 from evenbeat.child_processes.process_table import (
     ProcessInfo,
@@ -17,6 +18,16 @@ from evenbeat.child_processes.process_table import (
     kill_permitted,
     process_info,
 )
+
+_SET_CHILD_SUBREAPER: Final = 36
+"""Of prctl(2), on Linux."""
+
+
+def adopt_orphans() -> None:
+    """From now on, orphaned descendants become our children, not those of the first process of the machine."""
+    from ctypes import CDLL, c_ulong  # noqa: PLC0415 - not needed to look for processes
+
+    CDLL(None).prctl(_SET_CHILD_SUBREAPER, c_ulong(1), c_ulong(0), c_ulong(0), c_ulong(0))
 
 
 class StrayProcesses:

@@ -36,8 +36,7 @@ from evenbeat.wire.worker_frames import (
 )
 from evenbeat.work.admission import refusal_reason
 from evenbeat.work.child import NO_DESCRIPTOR, ChildProcess
-from evenbeat.work.escaped_processes import StrayProcesses, kill_strays, signal_strays
-from evenbeat.work.libc import adopt_orphans
+from evenbeat.work.escaped_processes import StrayProcesses, adopt_orphans, kill_strays, signal_strays
 from evenbeat.work.node_socket import NodeConnection, NodeGone
 from evenbeat.work.spawn import NOOP, CannotStart, OutOfResources, PreparedRun, Spawner
 

@@ -1,12 +1,13 @@
 """Start one child with its environment, program, working directory and user; or say why that is not possible.
 
-`posix_spawn` does all but two of these, see `work.libc`. The working directory is the worker's own for the moment of
-the spawn, which costs two system calls and is safe in a process of one thread. Another user needs a fork, so that goes
-the long way through `subprocess`: ten times the cost, and only a worker that runs as root can do it.
+`posix_spawn` does all but two of these. The working directory is the worker's own for the moment of the spawn, which
+costs two system calls and is safe in a process of one thread. Another user needs a fork, so that goes the long way
+through `subprocess`: ten times the cost, and only a worker that runs as root can do it.
 """
 
 import errno
 import os
+import signal
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,18 +22,12 @@ from evenbeat.core.timebox import NO_TIMEBOX
 from evenbeat.model import COMMAND_LIMIT, HOME_FOLDER, SECOND, Invalid, Job, RunKind
 from evenbeat.wire.worker_frames import RunSpec
 from evenbeat.work.cursor_files import CursorFiles, cursor_text
-from evenbeat.work.libc import CStrings, PosixSpawn, c_strings, refuse_nul
 
 NOOP: Final = ("noop",)
 _SHELL: Final = ("/bin/sh", "-c")
-_NO_WORDS: Final = c_strings([])
-_RUN_VARIABLES: Final = (
-    *(b"EVENBEAT_NAME", b"EVENBEAT_NOMINAL", b"EVENBEAT_ATTEMPT", b"EVENBEAT_KIND", b"EVENBEAT_TIMEBOX"),
-    *(b"EVENBEAT_CURSOR", b"EVENBEAT_TIMEBOX_ENDS", b"EVENBEAT_CURSOR_FILE"),
-)
-_KNOWN_BEFORE: Final = 6
-"""The first so many of them are known before a run starts."""
-_KINDS: Final = {int(kind): b"EVENBEAT_KIND=" + kind.word.encode() for kind in RunKind}
+_KINDS: Final = {int(kind): kind.word.encode() for kind in RunKind}
+_ALL_SIGNALS: Final = tuple(signal.valid_signals())
+"""Children have them as they are by default. Told to reset only some, glibc asks for each of them in the child."""
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 _ERROR_MESSAGES: Final = {
     errno.EACCES: "not executable",
@@ -61,21 +56,8 @@ class PreparedRun(Struct, gc=False):
     run: RunSpec
     job: Job
     words: tuple[str, ...]
-    argv: CStrings
-    """The words as C strings."""
-    run_variables: tuple[bytes, ...]
+    run_variables: dict[bytes, bytes]
     """The environment variables that describe this run, but for those that are known only when it starts."""
-
-
-class _SharedEnvironment:
-    """The environment that all runs of a kind share, for Python and for C."""
-
-    def __init__(self, passed: Mapping[str, str]) -> None:
-        self.variables = {os.fsencode(n): os.fsencode(v) for n, v in passed.items()}
-        for name in _RUN_VARIABLES:
-            self.variables.pop(name, None)
-        # The first entries describe one run, and are overwritten for the next.
-        self.block = c_strings([*_RUN_VARIABLES, *(b"%b=%b" % variable for variable in self.variables.items())])
 
 
 class _IsoTimes:
@@ -99,9 +81,8 @@ class Spawner:
     def __init__(self, pass_env: Sequence[str] = ()) -> None:
         # Made once for all runs: of tasks, and of checks.
         passed = for_commands(os.environ, pass_env)
-        self._of_tasks = _SharedEnvironment(passed)
-        self._of_checks = _SharedEnvironment(for_checks(passed))
-        self._posix_spawn = PosixSpawn()
+        self._of_tasks = {os.fsencode(n): os.fsencode(v) for n, v in passed.items()}
+        self._of_checks = {os.fsencode(n): os.fsencode(v) for n, v in for_checks(passed).items()}
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         self._nominals, self._ends = _IsoTimes(), _IsoTimes()
         self.cursors = CursorFiles()
@@ -113,22 +94,19 @@ class Spawner:
         except (Invalid, msgspec.DecodeError) as e:
             raise CannotStart(str(e)) from None
         if job.command == NOOP:
-            return PreparedRun(run, job, NOOP, _NO_WORDS, _RUN_VARIABLES)
+            return PreparedRun(run, job, NOOP, {})
         if not job.command:
             raise CannotStart("nothing to run: the task has no command")
         words = (*_SHELL, *job.command) if job.shell else job.command
-        run_variables = (
-            *self.marks(run),
-            b"EVENBEAT_ATTEMPT=%d" % run.attempt,
-            _KINDS.get(run.kind, b"EVENBEAT_KIND="),
-            b"EVENBEAT_TIMEBOX=" if run.timebox >= NO_TIMEBOX else b"EVENBEAT_TIMEBOX=%.15g" % (run.timebox / SECOND),
-            b"EVENBEAT_CURSOR=" + cursor_text(run.cursor),
-        )
-        try:
-            refuse_nul(run_variables[0])
-            return PreparedRun(run, job, words, c_strings(map(os.fsencode, words)), run_variables)
-        except ValueError as e:
-            raise CannotStart(f"{job.command[0]!r}: {e}") from None
+        run_variables = {
+            b"EVENBEAT_NAME": run.name.encode(),
+            b"EVENBEAT_NOMINAL": self._nominals.text(run.nominal),
+            b"EVENBEAT_ATTEMPT": b"%d" % run.attempt,
+            b"EVENBEAT_KIND": _KINDS.get(run.kind, b""),
+            b"EVENBEAT_TIMEBOX": b"" if run.timebox >= NO_TIMEBOX else b"%.15g" % (run.timebox / SECOND),
+            b"EVENBEAT_CURSOR": cursor_text(run.cursor),
+        }
+        return PreparedRun(run, job, words, run_variables)
 
     def marks(self, run: RunSpec) -> tuple[bytes, bytes]:
         """Entries in the environment of a run that no other run on this machine has at the same time."""
@@ -141,21 +119,29 @@ class Spawner:
         """
         job = prepared.job
         try:
-            prepared.run_variables = prepared.run_variables[:_KNOWN_BEFORE] + self._known_at_start(prepared, now)
-            own = self._private_environment(prepared) if job.env or job.user is not None else None
+            environment = self._environment(prepared, now)
             if job.cwd is None:
-                return self._spawn(prepared, own)
-            variables = self._shared(prepared).variables if own is None else own
-            with self._directory(job.cwd if job.cwd != HOME_FOLDER else _home_folder(variables)):
-                return self._spawn(prepared, own)
+                return self._spawn(prepared, environment)
+            with self._directory(job.cwd if job.cwd != HOME_FOLDER else _home_folder(environment)):
+                return self._spawn(prepared, environment)
         except ValueError as e:
             raise CannotStart(f"{job.command[0]!r}: {e}") from None
 
-    def _known_at_start(self, prepared: PreparedRun, now: int) -> tuple[bytes, bytes]:
-        run, user = prepared.run, prepared.job.user
-        ends = b"" if run.timebox >= NO_TIMEBOX else self._ends.text(now + run.timebox)
-        file = self.cursors.path(run.token) if user is None else self._cursor_path_for(user, run.token)
-        return b"EVENBEAT_TIMEBOX_ENDS=" + ends, b"EVENBEAT_CURSOR_FILE=" + file
+    def _environment(self, prepared: PreparedRun, now: int) -> dict[bytes, bytes]:
+        run, job = prepared.run, prepared.job
+        environment = (self._of_checks if run.check else self._of_tasks) | prepared.run_variables
+        environment[b"EVENBEAT_TIMEBOX_ENDS"] = b"" if run.timebox >= NO_TIMEBOX else self._ends.text(now + run.timebox)
+        environment[b"EVENBEAT_CURSOR_FILE"] = (
+            self.cursors.path(run.token) if job.user is None else self._cursor_path_for(job.user, run.token)
+        )
+        if job.user is not None:
+            environment |= user_variables(job.user)
+        if job.env:
+            if any(not name or "=" in name for name in job.env):
+                raise ValueError("illegal environment variable name")
+            for name, value in job.env.items():
+                environment[os.fsencode(name)] = os.fsencode(resolve_variable(name, value, job.user))
+        return environment
 
     def _cursor_path_for(self, user: str, token: int) -> bytes:
         import pwd  # noqa: PLC0415 - few workers need it
@@ -168,31 +154,16 @@ class Spawner:
             return self.cursors.path(token)
         return self.cursors.path_for(token, entry.pw_uid, entry.pw_gid) if os.geteuid() == 0 else b""
 
-    def _private_environment(self, prepared: PreparedRun) -> dict[bytes, bytes]:
-        job = prepared.job
-        run_variables = {
-            name: value for name, _, value in (variable.partition(b"=") for variable in prepared.run_variables)
-        }
-        user = {} if job.user is None else user_variables(job.user)
-        if any(not name or "=" in name for name in job.env):
-            raise ValueError("illegal environment variable name")
-        task_variables = {os.fsencode(n): os.fsencode(resolve_variable(n, v, job.user)) for n, v in job.env.items()}
-        return self._shared(prepared).variables | run_variables | user | task_variables
-
-    def _shared(self, prepared: PreparedRun) -> "_SharedEnvironment":
-        return self._of_checks if prepared.run.check else self._of_tasks
-
-    def _spawn(self, prepared: PreparedRun, own: dict[bytes, bytes] | None) -> tuple[int, int]:
+    def _spawn(self, prepared: PreparedRun, environment: dict[bytes, bytes]) -> tuple[int, int]:
         program = prepared.words[0]
         if "/" not in program:
-            path = (self._shared(prepared).variables if own is None else own).get(b"PATH", os.defpath.encode())
-            program = _found(program, os.fsdecode(path))
+            program = _found(program, os.fsdecode(environment.get(b"PATH", os.defpath.encode())))
         try:
             reader, writer = os.pipe()
         except OSError as e:
             raise OutOfResources(_in_words(e)) from None
         try:
-            process = self._start(prepared, own, program, writer)
+            process = _start(prepared, environment, program, writer)
         except BaseException as e:
             os.close(reader)
             if not isinstance(e, OSError):
@@ -204,17 +175,6 @@ class Spawner:
             os.close(writer)
         return process, reader
 
-    def _start(self, prepared: PreparedRun, own: dict[bytes, bytes] | None, program: str, output: int) -> int:
-        if own is None:
-            block = self._shared(prepared).block
-            block[: len(_RUN_VARIABLES)] = [*prepared.run_variables]
-        elif prepared.job.user is None:
-            block = c_strings(b"%b=%b" % variable for variable in own.items())
-        else:
-            return _spawn_as(prepared.job.user, program, prepared.words, own, output)
-        # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
-        return self._posix_spawn.start(os.fsencode(program), prepared.argv, block, output)
-
     @contextmanager
     def _directory(self, path: str) -> Iterator[None]:
         try:
@@ -225,6 +185,16 @@ class Spawner:
             yield
         finally:
             os.fchdir(self._home)
+
+
+def _start(prepared: PreparedRun, environment: dict[bytes, bytes], program: str, output: int) -> int:
+    if prepared.job.user is not None:
+        return _spawn_as(prepared.job.user, program, prepared.words, environment, output)
+    # Standard input is the worker's own, which is /dev/null; everything else closes on exec.
+    outputs = ((os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2))
+    return os.posix_spawn(
+        program, prepared.words, environment, file_actions=outputs, setpgroup=0, setsigdef=_ALL_SIGNALS
+    )
 
 
 def _home_folder(variables: Mapping[bytes, bytes]) -> str:

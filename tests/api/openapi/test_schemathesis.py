@@ -1,16 +1,18 @@
-"""Requests made up from the OpenAPI document, good and bad ones, and every check that schemathesis has."""
+"""Requests made up from the OpenAPI document, good and bad ones, and every check that schemathesis has.
 
-from collections.abc import Iterator
+Schemathesis makes up requests of all operations where its tests are collected, which each test process does. So it is
+imported, and asked for those of one operation, by the test of that operation.
+"""
+
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import schemathesis
 from api_client import ApiClient, FakeCaller, RoleNameAuthenticator
 from hypothesis import HealthCheck, settings
-from schemathesis.config import SchemathesisConfig
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from evenbeat.api.application import ROUTES
 from evenbeat.api.auth.authenticator import TokenAuthenticator
@@ -18,6 +20,9 @@ from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role
 from evenbeat.api.openapi import reference_page
 from evenbeat.api.openapi.document import openapi_document
+
+if TYPE_CHECKING:
+    from schemathesis.schemas import BaseSchema
 
 EXAMPLES = 15
 HEADERS = {"Authorization": "Bearer admin"}
@@ -31,30 +36,19 @@ REFUSALS = ["400", "401", "403", "404", "405", "409", "413", "415", "422", "429"
 # only drawn at random, or it would take minutes.
 SAME_KEYS = "^((PUT|PATCH) /v1/tasks/|POST /v1/(forecast|apply))"
 
-CONFIG = SchemathesisConfig.from_dict(
-    {
-        "checks": {
-            "positive_data_acceptance": {"expected-statuses": ANSWERS},
-            "negative_data_rejection": {"expected-statuses": REFUSALS},
-        },
-        "generation": {"max-examples": EXAMPLES, "deterministic": True},
-        "operations": [{"include-name-regex": SAME_KEYS, "phases": {"coverage": {"enabled": False}}}],
-    }
-)
+CONFIG = {
+    "checks": {
+        "positive_data_acceptance": {"expected-statuses": ANSWERS},
+        "negative_data_rejection": {"expected-statuses": REFUSALS},
+    },
+    "generation": {"max-examples": EXAMPLES, "deterministic": True},
+    "operations": [{"include-name-regex": SAME_KEYS, "phases": {"coverage": {"enabled": False}}}],
+}
 DOCUMENT = openapi_document((*ROUTES, *reference_page.routes(ROUTES)))
-SCHEMA = schemathesis.openapi.from_dict(deepcopy(DOCUMENT), config=CONFIG)
-
-
-class DeferredApplication:
-    """Stands for the application, which is there when the tests are."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app(scope, receive, send)
-
-
-DEFERRED = SCHEMA.app = DeferredApplication()
+METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+OPERATIONS = [
+    f"{key.upper()} {path}" for path, described in DOCUMENT["paths"].items() for key in described if key in METHODS
+]
 
 
 class SessionAuthenticator(RoleNameAuthenticator):
@@ -69,24 +63,60 @@ class SessionAuthenticator(RoleNameAuthenticator):
         return await super().authenticate(request, role)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def application(context: ApiContext) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def application(context: ApiContext) -> Iterator[ASGIApp]:
     """The one that the requests go to."""
     api = ApiClient(context, SessionAuthenticator(context))
-    DEFERRED.app = api.app
     assert api.get("/v1/openapi.json").json() == DOCUMENT
     context.live_feed.end_streams()  # so that a stream of events ends
     for name in ("0", "a"):
         api.add(name)
-    yield
+    yield api.app
     api.close()
 
 
-@SCHEMA.parametrize()
+@pytest.fixture(scope="module")
+def schema(application: ASGIApp) -> "BaseSchema":
+    import schemathesis
+    from schemathesis.config import SchemathesisConfig
+
+    schema = schemathesis.openapi.from_dict(deepcopy(DOCUMENT), config=SchemathesisConfig.from_dict(CONFIG))
+    schema.app = application
+    return schema
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_application_is_what_its_document_says(schema: "BaseSchema", operation: str) -> None:
+    requests_of(schema, operation, answer_is_right)()
+
+
+def test_each_operation_of_the_document_is_tested(schema: "BaseSchema") -> None:
+    found = [operation.ok() for operation in schema.get_all_operations()]  # type: ignore[union-attr]
+    assert [operation.label for operation in found] == OPERATIONS
+
+
 @settings(max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
-def test_the_application_is_what_its_document_says(case: Any) -> None:
+def answer_is_right(case: Any) -> None:
     case.body = harmless(case.body)
     case.call_and_validate(headers=HEADERS)
+
+
+def requests_of(schema: "BaseSchema", label: str, check: Callable[..., None]) -> Callable[[], None]:
+    """What schemathesis makes of `check` where it collects tests itself: with examples, every key, and random ones."""
+    from schemathesis.checks import load_all_checks
+    from schemathesis.generation.feedback import FeedbackSources
+    from schemathesis.pytest._test_builder import build_operation_test
+    from schemathesis.python._constants.orchestrator import make_constants_value_source
+
+    load_all_checks()
+    operation = schema.find_operation_by_label(label)
+    assert operation is not None
+    feedback = FeedbackSources(constants_value_source=make_constants_value_source(schema))
+    built = build_operation_test(
+        config=schema.config, operation=operation, test_func=check, given_kwargs={}, feedback=feedback
+    )
+    test: Callable[[], None] = built
+    return test
 
 
 def harmless(body: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from cluster_nodes import Cluster, Member, cluster, sleeping, task
+from msgspec.structs import replace
 from waiting import eventually_async
 
 from evenbeat.client.store_based import LocalClient
@@ -18,6 +19,7 @@ from evenbeat.core.task import Flag
 from evenbeat.load.config import BadFileError
 from evenbeat.model import HOUR, PARTITION_COUNT, Cause, Instant, Outcome, RunKind, State, partition_of
 from evenbeat.store.contract import Filter, ProblemFilter
+from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.wire.replies import Forbidden
 from evenbeat.wire.requests import ApplyFiles, GetCluster, GetLiveTaskState
@@ -182,6 +184,10 @@ def test_problems_go_with_their_tasks_from_node_to_node(
     def counted(member: Member) -> int:
         return sum(member.node.tasks.problems.count_by_state().values())
 
+    def open_problems(c: Cluster) -> list[ProblemRecord]:
+        """But for their holds: a check that another node takes over awaits a fresh result, from its next turn on."""
+        return [replace(problem, hold="", held_since=None) for problem in c.store.problems()]
+
     async def scenario(c: Cluster) -> None:
         await c.start_worker()
         command = ("test", "-e", str(mended))
@@ -189,7 +195,7 @@ def test_problems_go_with_their_tasks_from_node_to_node(
         await c.add(*(sleeping(name, *command) for name in names[1::2]))
         one = await c.start()
         await c.do(lambda client: client.run_now(names, wait=True))
-        opened = c.store.problems()
+        opened = open_problems(c)
         assert sorted(problem.task for problem in opened) == sorted(names)
         assert {(problem.cause, problem.state) for problem in opened} == {
             (Cause.STATE, State.WARNING),
@@ -198,12 +204,12 @@ def test_problems_go_with_their_tasks_from_node_to_node(
         two = await c.start()
         await eventually_async(lambda: two.names and len(one.names) + len(two.names) == MANY, "a share")
         assert (counted(one), counted(two)) == (len(one.names), len(two.names))
-        assert c.store.problems() == opened
+        assert open_problems(c) == opened
         c.members.remove(one)
         await one.stop()
         await eventually_async(lambda: len(two.names) == MANY, "the takeover")
         assert counted(two) == MANY
-        assert c.store.problems() == opened
+        assert open_problems(c) == opened
         mended.touch()
         await c.do(lambda client: client.run_now(names, wait=True))
         assert counted(two) == 0

@@ -21,7 +21,7 @@ from evenbeat.testing.samples import a_claim, a_finish
 from evenbeat.wire.status import HistoryStatus
 
 INTERVALS: Final = (MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR)
-CHECKS: Final = 480 if IS_FULL else 24
+CHECKS: Final = 480 if IS_FULL else 12
 JOBS: Final = 20 if IS_FULL else 4
 """Once a day, at different hours."""
 STEP: Final = 30 * MINUTE

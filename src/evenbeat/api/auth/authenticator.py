@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -16,6 +15,7 @@ from evenbeat.admin.sign_in_links import LINK_PREFIX, link_code_digest
 from evenbeat.admin.tokens import TOKEN_PREFIX, decode_tokens, secret_matches, split_token
 from evenbeat.api.auth.cookie_sessions import COOKIE_NAME, CookieSession, InMemorySessions
 from evenbeat.api.auth.cookie_sessions import cookie_digest as session_digest
+from evenbeat.api.auth.same_origin import SAFE_METHODS, require_same_origin
 from evenbeat.api.auth.wrong_tokens import WrongTokenLimit
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.errors import HttpError
@@ -34,7 +34,6 @@ _VERIFIED_MAX_AGE: Final = 60.0
 _MAX_VERIFIED: Final = 10_000
 _MAX_SIGN_INS_AUDITED_PER_MINUTE: Final = 10
 """Sign-ins of one token from one address that are written to the audit in a minute."""
-_SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 _PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _GRANT_KEY: Final = "evenbeat.admission"
 """The key in a request's scope of the grant that admitted it."""
@@ -111,7 +110,7 @@ class TokenAuthenticator:
         """Identify the caller; raise HttpError if they may not do what needs this role."""
         request.scope["evenbeat.access"] = self  # for the routes of sessions
         if role is Role.ANYBODY:
-            _require_same_origin(request, self.is_secure)
+            require_same_origin(request, self.is_secure)
             return AuthenticatedCaller(address_of(request), Role.ANYBODY)
         caller = await self.identify(request)
         if caller is None:
@@ -146,7 +145,7 @@ class TokenAuthenticator:
         """Identify the caller by token or session; None without either. Raise HttpError if a token is wrong."""
         if await self.is_open():
             self.require_local(request)
-            _require_same_origin(request, self.is_secure)
+            require_same_origin(request, self.is_secure)
             request.scope[_GRANT_KEY] = _AccessGrant()
             return AuthenticatedCaller(address_of(request), Role.ADMIN)
         if (header := request.headers.get("authorization")) is not None:
@@ -233,9 +232,9 @@ class TokenAuthenticator:
         if token is None or token.hash != session.hash or token.is_over(self._context.now()):
             self.sessions.remove(word)
             return None
-        if request.method not in _SAFE_METHODS and request.headers.get("x-evenbeat") != "1":
+        if request.method not in SAFE_METHODS and request.headers.get("x-evenbeat") != "1":
             raise HttpError(403, "a change by a session needs the header X-Evenbeat: 1")
-        _require_same_origin(request, self.is_secure)
+        require_same_origin(request, self.is_secure)
         request.scope[_GRANT_KEY] = _AccessGrant(session.token, token, word)
         return _caller_of_token(token)
 
@@ -286,21 +285,6 @@ class TokenAuthenticator:
 
     def _is_fresh(self) -> bool:
         return self._read_at is not None and self._now() - self._read_at < _TOKENS_MAX_AGE
-
-
-def _require_same_origin(request: Request, is_secure: bool) -> None:  # noqa: FBT001
-    """Refuse a change that a page of another site sends: changes come from our own page, or from no page at all."""
-    if request.method in _SAFE_METHODS:
-        return
-    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-        raise HttpError(403, "this request comes from a page of another site")
-    origin = request.headers.get("origin")
-    if origin is None:
-        return
-    parsed = urlsplit(origin)
-    schemes = ("https",) if is_secure else ("http", "https")
-    if parsed.scheme not in schemes or parsed.netloc.lower() != request.headers.get("host", "").lower():
-        raise HttpError(403, "this request comes from a page of another site: its Origin differs from its Host")
 
 
 def _host_name(host: str) -> str:

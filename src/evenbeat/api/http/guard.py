@@ -11,6 +11,7 @@ from evenbeat.api.http.errors import HttpError
 from evenbeat.api.http.protocol import BODY_TIMEOUT
 from evenbeat.api.http.rate_limit import RateLimiter, client_network
 from evenbeat.api.http.refusals import BUSY_REASON, RefusalCounter
+from evenbeat.api.http.security_headers import SECURITY_HEADERS
 
 MAX_REQUESTS_PER_SECOND: Final = 2_000
 """Requests from one address in a second, and in one burst."""
@@ -23,18 +24,6 @@ HEALTH_PATHS: Final = ("/healthz", "/readyz")
 MAX_BODY_BYTES: Final = 64 << 20
 """Bytes of any body; most routes accept far fewer, see `Route.limit`."""
 
-_CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-SECURITY_HEADERS: Final = {
-    b"content-security-policy": _CONTENT_SECURITY_POLICY.encode(),
-    b"x-content-type-options": b"nosniff",
-    b"referrer-policy": b"no-referrer",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
-}
-"""Set on every answer, replacing values of the answer itself."""
 _CLOSE_CONNECTION: Final = {"connection": "close"}
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 """Headers which announce a body."""

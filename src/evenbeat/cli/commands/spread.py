@@ -1,13 +1,13 @@
 """`evenbeat spread`: the load per second under each spread strategy, in numbers and as a plot."""
 
 import argparse
-import sys
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenbeat.cli.output.common import at_option, console, length_option, load_file_option, now, print_json, seed_option
+from evenbeat.cli.output.load_bars import BLOCKS, as_shown, load_bars, peaks
 from evenbeat.cli.output.picture import new_figure, save_figure
 from evenbeat.model import DAY, HOUR, MAX_EVERY, MIN_EVERY, SECOND, Instant, Invalid, Spread
 from evenbeat.when.compare import SpreadWorkload, curves, least_peak, workload_of
@@ -19,13 +19,10 @@ from evenbeat.when.zone import zone
 MOST_TASKS: Final = 1_000_000
 LONGEST: Final = 7 * DAY
 RAND_MAX: Final = 2_147_483_647
-_BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_PLAIN: Final = str.maketrans(_BLOCKS, "_.,-=+*#")
-_COLUMNS: Final = 60
 _AT_MEAN: Final = 2
 _FULL: Final = 0.15
-_LEGEND: Final = f"peak of each part: {_BLOCKS[_AT_MEAN]} the mean, {_BLOCKS[-1]} {_FULL:.0%} above it or more"
-_LEGEND_OF_FEW: Final = f"peak of each part: {_BLOCKS[-1]} the highest of all"
+_LEGEND: Final = f"peak of each part: {BLOCKS[_AT_MEAN]} the mean, {BLOCKS[-1]} {_FULL:.0%} above it or more"
+_LEGEND_OF_FEW: Final = f"peak of each part: {BLOCKS[-1]} the highest of all"
 _FEW: Final = 1.0
 """Load per second below which peak/mean says nothing: a single start is many times the mean."""
 
@@ -98,14 +95,14 @@ def _draws(count: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], N
 
 def _show(loads: dict[Spread, NDArray[np.float64]], found: dict[Spread, CurveSummary]) -> None:
     out = console()
-    out.print(f"[dim]strategy        mean       peak        min  peak/mean  {_blocks(_LEGEND)}[/dim]")
+    out.print(f"[dim]strategy        mean       peak        min  peak/mean  {as_shown(_LEGEND)}[/dim]")
     for strategy, s in found.items():
         curve = loads[strategy]
-        above = [peak / (s.mean or 1.0) - 1 for peak in _peaks(curve)]
-        heights = [round(_AT_MEAN + a / _FULL * (len(_BLOCKS) - 1 - _AT_MEAN)) for a in above]
+        above = [peak / (s.mean or 1.0) - 1 for peak in peaks(curve)]
+        heights = [round(_AT_MEAN + a / _FULL * (len(BLOCKS) - 1 - _AT_MEAN)) for a in above]
         out.print(
             f"{strategy.value:<10}{s.mean:>10.2f} {s.peak:>10.2f} {s.min:>10.2f} "
-            f"[bold]{s.peak_to_mean:>10.3f}[/bold]  {_sparkline(heights)}"
+            f"[bold]{s.peak_to_mean:>10.3f}[/bold]  {load_bars(heights)}"
         )
 
 
@@ -114,31 +111,13 @@ def _show_few(
 ) -> None:
     """Of little load: the peak beside the smallest possible one."""
     out, highest = console(), max(summary.peak for summary in found.values()) or 1.0
-    out.print(f"[dim]strategy        mean       peak  smallest possible peak  {_blocks(_LEGEND_OF_FEW)}[/dim]")
+    out.print(f"[dim]strategy        mean       peak  smallest possible peak  {as_shown(_LEGEND_OF_FEW)}[/dim]")
     for strategy, s in found.items():
-        heights = [round(peak / highest * (len(_BLOCKS) - 1)) for peak in _peaks(loads[strategy])]
+        heights = [round(peak / highest * (len(BLOCKS) - 1)) for peak in peaks(loads[strategy])]
         out.print(
             f"{strategy.value:<10}{s.mean:>10.2f} [bold]{s.peak:>10.2f}[/bold] {least[strategy]:>23.2f}  "
-            f"{_sparkline(heights)}"
+            f"{load_bars(heights)}"
         )
-
-
-def _peaks(curve: NDArray[np.float64]) -> list[float]:
-    """The peak of each part of a curve, for one character each."""
-    return [float(part.max()) for part in np.array_split(curve, min(_COLUMNS, len(curve)))]
-
-
-def _sparkline(heights: list[int]) -> str:
-    return _blocks("".join(_BLOCKS[min(max(height, 0), len(_BLOCKS) - 1)] for height in heights))
-
-
-def _blocks(text: str) -> str:
-    """A text with blocks as this terminal can show it."""
-    return text if _can_show_blocks() else text.translate(_PLAIN)
-
-
-def _can_show_blocks() -> bool:
-    return (sys.stdout.encoding or "utf8").lower().replace("-", "").startswith("utf")
 
 
 def _plot(loads: dict[Spread, NDArray[np.float64]], path: str, title: str) -> None:
