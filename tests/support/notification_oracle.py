@@ -129,7 +129,7 @@ def read(
         [Problem(*row) for row in problems],
         [Decided(*row) for row in decisions],
         [Message(*row) for row in messages],
-        sorted((CheckResult(*row) for row in results), key=lambda result: result.ended),
+        sorted({CheckResult(*row) for row in results}, key=lambda result: result.ended),
         notify,
         list(quiet),
         unsettled,

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from evenbeat.core.alerts import Alert, ItemKind, Policy, ProblemFacts
 from evenbeat.model import State
 from evenbeat.sim.alert_model import ALERT_RULES, AlertRules
-from evenbeat.sim.explore import Counterexample, ExplorationResult
+from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
+from evenbeat.sim.explore import ExplorationResult
 from evenbeat.sim.verify import VerifiedWorld
 
 _NOW: Final = 100_000
@@ -128,7 +129,8 @@ class SuccessionWorld:
         """The gather of the first item has ended: all that waits becomes one message."""
         state = self._decided(state)
         number = 1 + max(told.alert.message for told in state.problems)
-        after, started = [], []
+        after: list[Told] = []
+        started: list[tuple[int, str]] = []
         for place, told in enumerate(state.problems):
             kind = str(told.alert.waiting)
             if not told.alert.is_leaving or len(started) == most:
@@ -243,48 +245,17 @@ def explore_succession(
     properties: SuccessionProperties = SUCCESSION_PROPERTIES,
 ) -> ExplorationResult:
     """Breadth first from no problem until nothing new turns up, or `most` states have: then it is incomplete."""
-    world, first = SuccessionWorld(shape, rules), SuccessionState()
-    reached: dict[SuccessionState, tuple[SuccessionState | None, str]] = {first: (None, "")}
-    states, transitions = [first], 0
-    for state in states:
-        try:
-            for step in world.steps(state):
-                transitions += 1
-                broken = next((name for name, holds in properties.items() if not holds(world, step)), None)
-                if broken is not None:
-                    found = _counterexample(shape, broken, reached, state, step.event, step.after)
-                    return ExplorationResult(len(states), transitions, found)
-                if step.after not in reached:
-                    reached[step.after] = (state, step.event)
-                    states.append(step.after)
-        except Exception as error:  # any error is a counterexample
-            found = _counterexample(shape, SUCCESSION_ERRORS, reached, state, repr(error), state)
-            return ExplorationResult(len(states), transitions, found)
-        if most is not None and len(states) > most:
-            break
-    return ExplorationResult(len(states), transitions, None)
+    world = SuccessionWorld(shape, rules)
+
+    def transitions(state: SuccessionState) -> Iterator[Transition[SuccessionState]]:
+        for step in world.steps(state):
+            broken = next((name for name, holds in properties.items() if not holds(world, step)), None)
+            yield Transition(step.event, step.after, broken)
+
+    exploration = StateExploration(shape, transitions, SUCCESSION_SENTENCES, SUCCESSION_ERRORS)
+    return exploration.run(SuccessionState(), most)
 
 
 def verify_successions(shapes: Iterable[SuccessionShape]) -> Iterator[VerifiedWorld]:
     """Explore each to its end; the first counterexample ends it all."""
-    for shape in shapes:
-        explored = explore_succession(shape)
-        yield VerifiedWorld(shape, explored)
-        if explored.counterexample is not None:
-            return
-
-
-def _counterexample(
-    shape: SuccessionShape,
-    name: str,
-    reached: dict[SuccessionState, tuple[SuccessionState | None, str]],
-    state: SuccessionState,
-    event: str,
-    after: SuccessionState,
-) -> Counterexample:
-    events = [event]
-    before: SuccessionState | None = state
-    while before is not None:
-        before, event = reached[before]
-        events.append(event)
-    return Counterexample(name, SUCCESSION_SENTENCES[name], shape.name, tuple(reversed(events[:-1])), after)
+    return verified_worlds(shapes, explore_succession)
