@@ -5,6 +5,7 @@ The Instinct document asks for these: an in-memory scheduler, pluggable stores, 
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -284,23 +285,77 @@ def test_the_sessions_of_the_instinct_document(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} - {"__pycache__"} == {"session.py"}
 
 
-FALLS_OFF = """
+ENDS = """
+import logging, sys, threading, time
+from pathlib import Path
 from evenbeat.app import App
 
-app = App(":memory:", workers=1)
+logging.getLogger("evenbeat").addHandler(logging.NullHandler())
+app = App(sys.argv[1], workers=1)
 app.command("last", ["touch", "stopped"], cron="@shutdown")
+app.command("other", ["touch", "other"], every="1d")
+
+def work_on_then_stop():
+    time.sleep(1)  # the main thread has ended
+    app.force("other", wait=True)  # the node hands a part of it to a thread
+    app.stop()
+
 if __name__ == "__main__":
-    app.start()
+    {lines}
 """
+IN_DAEMON = "threading.Thread(target=app.run, daemon=True).start()"
+IN_THREAD = "threading.Thread(target=app.run).start()"
+WAIT = "while not app.is_running: time.sleep(0.01)"
 
 
-def test_a_program_that_ends_stops_its_node_in_order(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(FALLS_OFF)
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+def _program(folder: Path, *lines: str) -> list[str]:
+    (folder / "program.py").write_text(ENDS.replace("{lines}", "\n    ".join(lines)))
+    return [sys.executable, "program.py"]
+
+
+class TestAProgramThatEnds:
+    """It stops its node in order and without a word, however the node was started."""
+
+    @pytest.mark.parametrize("database", [":memory:", "even.db"])
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            ["app.start()"],
+            ["app.start()", "time.sleep(1)"],
+            [IN_DAEMON, WAIT],
+            [IN_DAEMON, "time.sleep(0.2)"],
+            [IN_THREAD, WAIT, "threading.Thread(target=work_on_then_stop).start()"],
+        ],
+        ids=["started", "started a while ago", "in a daemon thread", "about to start", "in a thread that goes on"],
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "stopped").exists()
+    def test_stops_its_node_in_order(self, tmp_path: Path, lines: list[str], database: str) -> None:
+        words = [*_program(tmp_path, *lines), database]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "stopped").exists()
+        assert (tmp_path / "other").exists() == ("work_on" in lines[-1])
+
+    def test_a_child_that_was_forked_has_no_node_to_wait_for(self, tmp_path: Path) -> None:
+        lines = ["import os", "app.start()", "child = os.fork()", "if child: os.waitpid(child, 0)"]
+        done = subprocess.run(
+            [*_program(tmp_path, *lines), "even.db"], cwd=tmp_path, timeout=PATIENCE, check=False, capture_output=True
+        )
+        assert done.returncode == 0
+        assert (tmp_path / "stopped").exists()
+
+    def test_ctrl_c_stops_a_node_in_a_thread_that_outlasts_the_main_thread(self, tmp_path: Path) -> None:
+        words = [*_program(tmp_path, IN_THREAD, WAIT, "Path('up').touch()"), "even.db"]
+        with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as program:
+            try:
+                eventually((tmp_path / "up").exists, "the node is up")
+                with pytest.raises(subprocess.TimeoutExpired):
+                    program.wait(1)  # it has come to its end by now
+                program.send_signal(signal.SIGINT)
+                stderr = program.communicate(timeout=PATIENCE)[1]
+            finally:
+                program.kill()
+        assert (program.returncode, stderr) == (0, "")
+        assert (tmp_path / "stopped").exists()
 
 
 class TestContacts:

@@ -451,6 +451,29 @@ def test_a_missed_reminder_is_not_made_up_for(world: AlertScenario) -> None:
     assert world.told()[1:] == ["reminder web CRITICAL"]
 
 
+def test_reminders_after_a_missed_one_keep_the_pace_that_began_with_the_end_of_a_downtime(
+    world: AlertScenario,
+) -> None:
+    world.contact("ops", repeat=HOUR)
+    world.check("web")
+    world.result(CRITICAL, "web")
+    world.after(600)
+    world.downtime("web", on=True)
+    world.after(600)
+    world.downtime("web", on=False)
+    world.after(1)
+    world.result(CRITICAL, "web")
+    world.after(HOUR - 60)
+    world.columns.flags[world.rows["web"]] &= ~np.uint32(Flag.ENABLED)
+    world.after(HOUR)
+    world.columns.flags[world.rows["web"]] |= np.uint32(Flag.ENABLED)
+    world.result(CRITICAL, "web")
+    world.after(1)
+    world.result(CRITICAL, "web")
+    world.after(HOUR)
+    assert [(sent.at, sent.text) for sent in world.sent[1:]] == [(1_200 + 2 * HOUR + 30, "reminder web CRITICAL")]
+
+
 # What holds a problem
 
 

@@ -206,3 +206,11 @@ def test_what_is_due_while_a_run_goes_on_need_not_begin() -> None:
     assert not any("no run began" in finding for finding in draft.findings())
     draft.lines[-1] = draft.lines[-1]._replace(at=at(25))
     assert any("no run began" in finding for finding in draft.findings()), "of those after its end one should have"
+
+
+def test_a_run_that_waited_long_for_the_queue_is_not_taken_for_its_retry_that_was_claimed_soon_after() -> None:
+    runs = [Run(at(0), 0, 0, at(0), "failed"), Run(at(0), 3, 0, at(11), "succeeded")]
+    task = Task("a", at(-10), None, at(2) - 1, _definition(0), None, runs, [])
+    starts = [Line("start", "a", at(0), 1, at(second)) for second in (8, 11.2)]
+    assert cluster_oracle._untimely(task, starts) == []
+    assert len(cluster_oracle._untimely(task, [Line("start", "a", at(0), 1, at(-3))])) == 2

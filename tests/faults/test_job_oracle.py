@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import pytest
+from run_oracle import Evidence, Skip, Task, jobs
 from run_oracle_checks import Result
 from run_oracle_jobs import CHAIN, Span, wrongly_chained, wrongly_retried, wrongly_stopped
 
@@ -58,6 +59,13 @@ def test_chains(
 ) -> None:
     found = list(wrongly_chained(definition, [(run.nominal, run.kind) for run in own], skips, {"p": parent}))
     assert any(wrong in one for one in found) if wrong else found == []
+
+
+@pytest.mark.parametrize(("skips", "wrong"), [([Skip(10 * S, 10 * S, 1, "coalesced")], False), ([], True)])
+def test_an_end_that_waited_and_was_replaced_by_a_newer_one_is_not_missed(skips: list[Skip], wrong: bool) -> None:
+    parent = Task("p", 0, None, None, {"schedule": {"every": 10 * S, "phase": 0}}, None, [], [], [run(10), run(20)])
+    chained = Task("c", 0, None, None, AFTER, None, [], skips)
+    assert any("was missed" in one for one in jobs(chained, Evidence([], [parent, chained], {}, []), [])) is wrong
 
 
 @pytest.mark.parametrize(

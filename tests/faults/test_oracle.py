@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import run_oracle
 
+from evenbeat.node.history.part_streams import RUN_ORDER
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 SECOND = 1_000_000
@@ -57,6 +58,14 @@ class StoreAndLog:
     def change(self, statement: str) -> None:
         """One row of the store becomes another."""
         assert self._store.execute(statement).rowcount == 1
+
+    def pack(self) -> None:
+        """What a node does with runs a minute later."""
+        self._store.commit()
+        store = SqliteStore(self.database)
+        unpacked = store.unpacked(1_000)
+        store.pack(unpacked, [(BEGIN, sorted(unpacked.runs, key=RUN_ORDER))])
+        store.close()
 
     def cut(self, word: str, name: str, second: float) -> None:
         """A line less."""
@@ -130,6 +139,13 @@ def records(tmp_path: Path) -> Iterator[StoreAndLog]:
     assert made.findings == []
     yield made
     made.close()
+
+
+def test_packed_runs_are_judged_too(records: StoreAndLog) -> None:
+    records.pack()
+    assert records.findings == []
+    records.change("UPDATE parts SET state = 'dropped'")
+    assert any("is not accounted for" in finding for finding in records.findings)
 
 
 @pytest.mark.parametrize(

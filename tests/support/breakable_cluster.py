@@ -17,10 +17,12 @@ import run_oracle
 from cluster_process import ClusterProcess
 from cluster_records import Watcher, connect, read, tasks_of
 from network_proxy import Address, Link, Network
+from packed_runs import packed_runs
 from waiting import PATIENCE, eventually
 
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
+from evenbeat.wire.replies import StopFound
 
 _OFTEN: Final = 10 * run_oracle.SECOND
 """Tasks that are due more rarely are not waited for."""
@@ -111,10 +113,13 @@ class BreakableCluster:
 
     def evenbeat(self, *words: str, python: str = sys.executable) -> str:
         """A command of somebody who has the database at hand."""
-        command = [python, "-m", "evenbeat", *words, "--db", self.dsn]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = self._command(*words, python=python)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def _command(self, *words: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+        command = [python, "-m", "evenbeat", *words, "--db", self.dsn]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def note(self, *words: str) -> None:
         """A line in the log that the runs write to."""
@@ -122,11 +127,17 @@ class BreakableCluster:
             file.write(" ".join([*words, str(os.getpid()), str(time.time_ns() // 1_000)]) + "\n")
 
     def stop_run(self, name: str) -> None:
-        """A person stops a run under way; that a node ends it is written down."""
-        eventually(lambda: self.running(name), f"{name} runs")
-        found = self.evenbeat("stop", name, "--json")
-        if '"found": "run"' in found or '"found":"run"' in found:
-            self.note("stopped", name)
+        """A person stops a run under way, the next one if this one is quicker; that a node ends it is written down."""
+        while True:
+            under_way = eventually(lambda: self.running(name), f"{name} runs")
+            done = self._command("stop", name, "--json")
+            assert done.returncode in (0, 1), f"stop {name}: {done.stdout}{done.stderr}"
+            (answer,) = json.loads(done.stdout)["stopped"]
+            if answer["found"] == StopFound.RUN:
+                self.note("stopped", name)
+                return
+            goes_on = [line for line in under_way if line in self.running(name)]
+            assert not goes_on, f"stop {name} finds {answer['found']}, and these runs go on: {goes_on}"
 
     @contextmanager
     def fault(self, name: str) -> Iterator[None]:
@@ -159,11 +170,18 @@ class BreakableCluster:
         """Tasks that were claimed since then, and the run has ended by itself."""
         with connect(self.dsn) as connection:
             rows = connection.execute(
-                "SELECT DISTINCT name FROM (SELECT * FROM plain_runs UNION ALL SELECT * FROM notable_runs) runs "
-                "JOIN tasks ON number = task WHERE claimed >= %s AND outcome IN ('succeeded', 'failed')",
+                "SELECT task FROM (SELECT * FROM plain_runs UNION ALL SELECT * FROM notable_runs) runs "
+                "WHERE claimed >= %s AND outcome IN ('succeeded', 'failed')",
                 (since,),
             )
-            return {name for (name,) in rows}
+            done = {task for (task,) in rows}
+            done |= {
+                run.task
+                for run in packed_runs(connection)
+                if run.claimed >= since and run.outcome in ("succeeded", "failed")
+            }
+            names = connection.execute("SELECT number, name FROM tasks")
+            return {name for number, name in names if number in done}
 
     def _is_up_to_date(self, since: int) -> bool:
         with connect(self.dsn) as connection:
@@ -242,7 +260,10 @@ class BreakableCluster:
             ):
                 if number in found:
                     found[number].append(at)
-        return {number: sorted(times) for number, times in found.items()}
+            for run in packed_runs(connection):
+                if run.task in found and run.claimed >= since:
+                    found[run.task].append(run.claimed)
+        return {number: sorted(set(times)) for number, times in found.items()}
 
     # Judging
 

@@ -132,8 +132,9 @@ def _untimely(task: Task, lines: list[Line]) -> list[str]:
     found = []
     for line in lines:
         if line.word == "start" and line.nominal in claims:
-            # Of several attempts that which was claimed shortly before.
-            claimed = min(claims[line.nominal], key=lambda at: abs(line.at - at))
+            # Of several attempts the last one that was claimed before: it may have waited for the queue for long.
+            before = [at for at in claims[line.nominal] if at <= line.at + _EARLY]
+            claimed = max(before, default=min(claims[line.nominal]))
             if line.at < line.nominal - _EARLY:
                 found.append(f"the run of {line.nominal} began at {line.at}, before its time")
             if not -_EARLY <= line.at - claimed <= _LATE:

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import psycopg
 from cluster_oracle import OPEN, ClusterRecords, Sighting
+from packed_runs import packed_runs
 from run_oracle import SECOND, Evidence, Run, Skip, Task, read_log
-from run_oracle_checks import COLUMNS, Result
+from run_oracle_checks import COLUMNS, Result, result_of
 from run_oracle_jobs import CHAIN, Span
 
 _LOOK: Final = 0.05
@@ -41,6 +42,9 @@ def tasks_of(connection: "psycopg.Connection[Any]") -> list[Task]:
             runs[task].append(Run(*row))
         for task, *row in connection.execute(f"SELECT task, {COLUMNS} FROM {table}"):
             results[task].append(Result(*row))
+    for run in packed_runs(connection):
+        runs[run.task].append(Run(run.nominal, run.kind, run.generation, run.claimed, run.outcome))
+        results[run.task].append(result_of(run))
     for task, *row in connection.execute("SELECT task, nominal, kind, generation, at, %s FROM claims", (OPEN,)):
         runs[task].append(Run(*row))
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):

@@ -9,6 +9,7 @@ import json
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -60,6 +61,10 @@ class Receiver:
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
+        # What has just been accepted gets its handler first: a server that is closed leaves it open for ever.
+        self._loop.remove_reader(server.sockets[0].fileno())
+        for _ in range(3):
+            await asyncio.sleep(0)
         server.close()
         for handler in list(self._handlers):
             handler.cancel()
@@ -68,18 +73,21 @@ class Receiver:
     def _listening_tls(self) -> ssl.SSLContext | None:
         return self._tls
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        handler = asyncio.current_task()
-        assert handler is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handler = asyncio.get_running_loop().create_task(self._handle_to_its_end(reader, writer))
         self._handlers.add(handler)
         self.connections += 1
-        try:
-            await self._handle(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, ssl.SSLError):
-            pass
-        finally:
+
+        def ended(_: asyncio.Task[None]) -> None:  # also if it was cancelled before it began
             self._handlers.discard(handler)
-            writer.transport.abort() if writer.transport.is_closing() else writer.close()
+            must_end = self._stop.is_set() or writer.transport.is_closing()
+            writer.transport.abort() if must_end else writer.close()
+
+        handler.add_done_callback(ended)
+
+    async def _handle_to_its_end(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, ssl.SSLError):
+            await self._handle(reader, writer)
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         raise NotImplementedError

@@ -8,10 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from fickle_receivers import REFUSED, TAKEN, Arrival, ArrivedItem
+from packed_runs import packed_runs, state_of
 
 SECOND: Final = 1_000_000
 SLACK: Final = 10 * SECOND
-"""So long after a downtime began, something that was about to leave may still do so on a busy machine."""
+"""So long after a downtime began, something that was about to leave may still do so on a busy machine; and so long the
+schedulers of a cluster may take to hear of it, which is a second or two on a machine of their own.
+"""
 _SEVERITY: Final = {"ok": 0, "warning": 1, "unknown": 2, "critical": 3}
 
 
@@ -80,7 +83,9 @@ class Evidence(NamedTuple):
     unsettled: int
     """Messages and alerts that wait for nothing but their time, or for the end of a delivery."""
     had_takeovers: bool = False
-    """Of a problem that opens and closes while no node has the contact, nothing is in the log of decisions."""
+    """It is a cluster. Of a problem that opens and closes while no node has the contact, nothing is in the log of
+    decisions; and schedulers hear of a downtime later than whoever set it.
+    """
 
 
 def read(
@@ -109,6 +114,12 @@ def read(
             for table in ("plain_runs", "notable_runs")
         )
     )
+    names = dict(rows("SELECT number, name FROM tasks"))
+    results += [
+        (names[run.task], run.ended, run.state, run.hard)
+        for run in packed_runs(connection)
+        if state_of(run) is not None
+    ]
     ((unsettled,),) = rows(
         "SELECT (SELECT count(*) FROM messages WHERE state = 'waiting') + "
         "(SELECT count(*) FROM alerts WHERE leaves_at > 0 OR (message > 0 AND NOT is_over))"
@@ -118,7 +129,7 @@ def read(
         [Problem(*row) for row in problems],
         [Decided(*row) for row in decisions],
         [Message(*row) for row in messages],
-        sorted((CheckResult(*row) for row in results), key=lambda result: result.ended),
+        sorted({CheckResult(*row) for row in results}, key=lambda result: result.ended),
         notify,
         list(quiet),
         unsettled,
@@ -250,9 +261,9 @@ def _not_worse(about: str, history: list[Told]) -> Iterator[str]:
 
 
 def _out_of_order(told: list[Told]) -> Iterator[str]:
-    """The problems of a task come one after the other at each contact."""
+    """The problems of a task come one after the other at each contact, by when they arrived there."""
     by_task: dict[tuple[str, str], list[Told]] = defaultdict(list)
-    for one in sorted(told, key=lambda one: one.message):
+    for one in sorted(told, key=lambda one: one.at):
         by_task[one.contact, one.item.task].append(one)
     for (contact, task), history in by_task.items():
         if not history[0].item.problem:
@@ -290,7 +301,8 @@ def _told_in_quiet(evidence: Evidence, told: list[Told]) -> Iterator[str]:
         if left > one.at:
             yield f"message {one.message} arrived before it was made"
         for quiet in evidence.quiet:
-            begin = quiet.begin if problem.opened > quiet.begin else quiet.begin + SLACK
+            is_heard_of = problem.opened > quiet.begin and not evidence.had_takeovers
+            begin = quiet.begin if is_heard_of else quiet.begin + SLACK
             if quiet.task == problem.task and begin < left and (quiet.end is None or left < quiet.end):
                 yield f"{one.contact} was told of {problem} in spite of {quiet}, at {left}"
 

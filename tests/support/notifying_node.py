@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from crashing_node import CrashingNode
 from fickle_receivers import HTTP_BEHAVIOURS, MAIL_BEHAVIOURS, FickleHttpReceiver, FickleSmtpReceiver
-from notification_oracle import Evidence, Quiet, findings, read
+from notification_oracle import CheckResult, Evidence, Quiet, findings, read
 from waiting import eventually
 
 from evenbeat.client.database import open_client
@@ -213,6 +213,8 @@ class NotifyingWorld(ABC):
         self.chance = chance
         self.people = People(self._do, chance)
         self.removed: set[str] = set()
+        self._results: set[CheckResult] = set()
+        """All that were seen: the history packs them meanwhile."""
 
     @abstractmethod
     def client(self) -> LocalClient:
@@ -270,7 +272,9 @@ class NotifyingWorld(ABC):
     def evidence(self) -> Evidence:
         with self.connection() as connection:
             notify = {name: to for name, to in NOTIFY.items() if name not in self.removed}
-            return read(connection, self.receivers.arrivals, notify, self.people.quiet)
+            found = read(connection, self.receivers.arrivals, notify, self.people.quiet)
+        self._results.update(found.results)
+        return found._replace(results=sorted(self._results, key=lambda result: result.ended))
 
     def _unfinished(self, state: int) -> list[str]:
         """What is not right now that every check has this state; some of it may only need time."""

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from run_oracle_checks import COLUMNS, Result, miscounted, misjudged
+from packed_runs import packed_runs
+from run_oracle_checks import COLUMNS, Result, miscounted, misjudged, result_of
 from run_oracle_jobs import CHAIN, Span, parents_of, retries_of, wrongly_chained, wrongly_retried, wrongly_stopped
 
 SECOND: Final = 1_000_000
@@ -159,6 +160,9 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
             runs[task].append(Run(*row))
         for task, *row in connection.execute(f"SELECT task, {COLUMNS} FROM {table}"):
             results[task].append(Result(*row))
+    for run in packed_runs(connection):
+        runs[run.task].append(Run(run.nominal, run.kind, run.generation, run.claimed, run.outcome))
+        results[run.task].append(result_of(run))
     for task, *row in connection.execute("SELECT task, first, last, times, reason FROM skips WHERE kind = 0"):
         skips[task].append(Skip(*row))
     chain_skips = defaultdict(list)
@@ -218,7 +222,8 @@ def jobs(task: Task, evidence: Evidence, lines: list[Line], until: int = 1 << 62
     promised = [line.at for line in lines if line.word == "stopped"]
     made = [(run.nominal, run.kind) for run in task.runs]
     yield from wrongly_retried(task.definition, task.results)
-    yield from wrongly_chained(task.definition, made, task.chain_skips, results, until)
+    # A task without a grid of its own has all its skips for ends of parents: those that waited, and those refused.
+    yield from wrongly_chained(task.definition, made, [*task.chain_skips, *grid_skips], results, until)
     yield from wrongly_stopped(task.results, grid_skips, promised)
 
 

@@ -1,11 +1,15 @@
 """The oracle of checks: from the results that the store has of a check, what must be said of it after each.
 
-It shares no code with evenbeat: states, SOFT and HARD, and attempts are counted anew, one result after the other.
+It shares no rule with evenbeat: states, SOFT and HARD, and attempts are counted anew, one result after the other.
 """
 
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
+
+from packed_runs import state_of
+
+from evenbeat.past_runs import PackedRun
 
 _OK, _UNKNOWN = 0, 3
 _BY_STATUS: Final = {0: _OK, 1: 1, 2: 2, 3: _UNKNOWN}
@@ -28,6 +32,12 @@ class Result(NamedTuple):
     state: int | None
     hard: bool
     attempt: int
+
+
+def result_of(run: PackedRun) -> Result:
+    """The same of a run that is packed."""
+    end = run.outcome, run.status, state_of(run), run.hard, run.attempt
+    return Result(run.nominal, run.kind, run.claimed, run.started, run.ended, *end)
 
 
 class Standing(NamedTuple):

@@ -34,6 +34,26 @@ def _similar_name(client: Client, name: str) -> str:
     return f"; did you mean {like[0]!r}?" if like else ""
 
 
+def nothing_matches(client: Client, names: Sequence[str]) -> str:
+    """That no task matches, with a name or a pattern that resembles the first and matches some."""
+    wanted, beginning = names[0], names[0].rstrip("*")
+    is_prefix = wanted != beginning and not any(sign in beginning for sign in "*?")
+    if is_prefix:
+        lengths = range(max(len(beginning) - 1, 1), len(beginning) + 2)
+        known = {name[:length] for name in client.names() for length in lengths}
+    else:
+        known = set(client.names())
+    like = get_close_matches(beginning if is_prefix else wanted, known, n=1)
+    found = f"; did you mean {like[0] + '*' * is_prefix!r}?" if like else ""
+    return f"no task matches {', '.join(map(repr, names[:5]))}{found}"
+
+
+def say_if_nothing_matches(args: argparse.Namespace, client: Client) -> None:
+    """Of a command that found nothing to do: on stderr, that no task has such a name."""
+    if args.names and next(client.conditions(Filter(names=tuple(args.names))), None) is None:
+        print(f"evenbeat {args.command}: {nothing_matches(client, args.names)}", file=sys.stderr)
+
+
 def task_filter(args: argparse.Namespace) -> Filter:
     """The tasks that the options select."""
     return Filter(

@@ -4,6 +4,7 @@ Each decision compares what is with what was recorded. So it may be made at any 
 restart, a failover or a reload needs nothing of its own:
 
     decide(alert, facts, policy, now)    what waits for the channel, what is suppressed and why, when to look again
+    is_unfinished(alert, is_open=)       does the next problem of the task wait for the end of a message about this one?
     start(alert, facts, message, now)    the waiting item leaves in a message: its delivery counts as started
     end(alert, message, is_delivered=)   the delivery has ended
 
@@ -41,12 +42,13 @@ class NotSent(StrEnum):
     NOT_NOTIFIED = "not in notify"
     STATE_NOT_SELECTED = "state not selected"
     OUTSIDE_CONTACT_PERIOD = "outside the contact's period"
+    EARLIER_PROBLEM = "earlier problem first"
     OVER = "over before it was sent"
     GIVEN_UP = "given up"
 
 
 WAITING_NOTES: Final = frozenset(
-    (NotSent.AWAITING_RESULT, NotSent.CHECKING_PARENTS, NotSent.OUTSIDE_CONTACT_PERIOD),
+    (NotSent.AWAITING_RESULT, NotSent.CHECKING_PARENTS, NotSent.OUTSIDE_CONTACT_PERIOD, NotSent.EARLIER_PROBLEM),
 )
 """What only delays; anything else that is noted suppresses."""
 
@@ -173,13 +175,24 @@ _DROPS_REMINDERS: Final = COUNTS_ANEW | {
 """A reminder that was due during one of these is not made up for."""
 
 
-def decide(alert: Alert, facts: ProblemFacts, policy: Policy | None, now: int) -> Decision:
-    """What the channel is to be told now; `policy` is None if its contact does not exist any more."""
+def decide(
+    alert: Alert, facts: ProblemFacts, policy: Policy | None, now: int, *, has_earlier: bool = False
+) -> Decision:
+    """What the channel is to be told now; `policy` is None if its contact does not exist any more. `has_earlier`: an
+    earlier problem of the same task `is_unfinished` for the channel.
+    """
     if not facts.is_open:
         return _decide_closed(alert, policy, now)
     if alert.is_over:  # the same problem is open again, as its task came back
         alert = Alert(message=alert.message)
-    return _decide_open(alert, facts, policy, now)
+    return _decide_open(alert, facts, policy, now, has_earlier=has_earlier)
+
+
+def is_unfinished(alert: Alert, *, is_open: bool) -> bool:
+    """Is a message about this problem under way though it has closed? Later messages may pass that one, so the next
+    problem of the task waits for its end: the channel would be told of both, and of the recovery last.
+    """
+    return not is_open and alert.message != 0
 
 
 def start(alert: Alert, facts: ProblemFacts, message: int, now: int) -> Alert:
@@ -226,7 +239,7 @@ class _Wanted(NamedTuple):
 _NOTHING: Final = _Wanted("")
 
 
-def _decide_open(alert: Alert, facts: ProblemFacts, policy: Policy | None, now: int) -> Decision:
+def _decide_open(alert: Alert, facts: ProblemFacts, policy: Policy | None, now: int, *, has_earlier: bool) -> Decision:
     ack = facts.ack if is_acknowledged(facts.ack, Instant(now)) else None
     held = _why_held(facts, policy, now, is_acknowledged=ack is not None)
     known = _counted(alert, facts, policy, held, now)
@@ -249,6 +262,8 @@ def _decide_open(alert: Alert, facts: ProblemFacts, policy: Policy | None, now: 
     if not wanted.kind:
         is_dropped = alert.is_leaving and alert.sent != 0 and alert.waiting == ItemKind.PROBLEM
         return Decision(_idle(known, held), NotSent.OVER if is_dropped else "", again_at)
+    if not held and has_earlier and not known.sent:
+        held = NotSent.EARLIER_PROBLEM
     if not held:
         leaving = _leaving(alert, known, policy, wanted.kind, held, now, is_reminder=wanted.is_reminder)
         return Decision(leaving, "", again_at)

@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from evenbeat.node.scheduler import Scheduler
+from evenbeat.program.program_end import at_program_end
 
-_PROGRAM_CHECK_SECONDS: Final = 0.2
-"""Seconds between two checks, by a node in a thread, that the main thread still runs."""
+_STOP_REPEAT_SECONDS: Final = 0.2
+"""Seconds between two requests to stop a node whose program ends."""
 _HOST_VARIABLE: Final = "EVENBEAT_HOST"
 """Set where functions run: the module is imported there too, and must not start a node of its own."""
 
@@ -51,7 +52,11 @@ class NodeRunner:
     def run(self) -> None:
         """Live until a signal or `stop` says otherwise; only the main thread hears signals."""
         refuse_in_function_host()
-        asyncio.run(self._live(signals=threading.current_thread() is threading.main_thread()))
+        this = threading.current_thread()
+        if this is threading.main_thread():
+            asyncio.run(self._live(signals=True))
+        else:
+            self._run_beside(ends_with_program=this.daemon)  # as Python does with the thread itself
 
     def start(self) -> None:
         """Run in a thread of its own; returns when everything is up, or raises why it cannot be."""
@@ -62,7 +67,7 @@ class NodeRunner:
 
         def background() -> None:
             try:
-                asyncio.run(self._live_as_long_as_the_program(is_up.set))
+                self._run_beside(is_up.set, ends_with_program=True)
             except BaseException as e:
                 failed.append(e)
                 if is_up.is_set():
@@ -78,14 +83,37 @@ class NodeRunner:
             raise failed[0]
         self._background = thread
 
-    def stop(self, *, wait: bool) -> None:
+    def _run_beside(self, ready: Callable[[], None] = lambda: None, *, ends_with_program: bool) -> None:
+        """Live in a thread that is not the main one. When the main one ends, it waits for this, or stops it first."""
+        is_over = threading.Event()
+
+        def end() -> None:
+            is_to_stop = ends_with_program
+            while not is_over.is_set():
+                if is_to_stop:
+                    # Again and again: it may be just about to start.
+                    self.stop(wait=False, reason="the main thread of the program has ended")
+                try:
+                    is_over.wait(_STOP_REPEAT_SECONDS)
+                except KeyboardInterrupt:
+                    if is_to_stop:
+                        raise
+                    is_to_stop = True
+
+        with at_program_end(end):
+            try:
+                asyncio.run(self._live(signals=False, ready=ready))
+            finally:
+                is_over.set()
+
+    def stop(self, *, wait: bool, reason: str = "the program asked for it") -> None:
         """Stop in order. With `wait`, return when a node that `start` started has ended."""
         with self._state_lock:
             self._is_to_stop = self._is_running
             node = self.node
         if node is not None:
             with suppress(RuntimeError):  # its loop is closed: it has ended
-                node.loop.call_soon_threadsafe(node.stop, "the program asked for it")
+                node.loop.call_soon_threadsafe(node.stop, reason)
         if wait and self._background is not None:
             self._background.join()
 
@@ -106,14 +134,6 @@ class NodeRunner:
         if self.node is not None:
             self.node.stop("the program left it")
         await self._life
-
-    async def _live_as_long_as_the_program(self, ready: Callable[[], None]) -> None:
-        life = asyncio.create_task(self._live(signals=False, ready=ready))
-        while not life.done() and threading.main_thread().is_alive():
-            await asyncio.wait({life}, timeout=_PROGRAM_CHECK_SECONDS)
-        if not life.done():  # else the app has ended, or was refused because it runs already: that one goes on
-            self.stop(wait=False)
-        await life
 
     async def _live(self, *, signals: bool, ready: Callable[[], None] = lambda: None) -> Scheduler:
         with self._state_lock:

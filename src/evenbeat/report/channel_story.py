@@ -62,7 +62,8 @@ class ChannelStory:
         self._alert = Alert() if record is None else alert_of(record)
         channel = reader.book.channel(key)
         self._policy = None if channel is None else reader.book.policy(reader.route, channel, reader.now)
-        self._decision = decide(self._alert, facts_of(problem), self._policy, reader.now)
+        has_earlier = self._alert.held == NotSent.EARLIER_PROBLEM
+        self._decision = decide(self._alert, facts_of(problem), self._policy, reader.now, has_earlier=has_earlier)
         self._sent = self._last_sent(ItemKind.PROBLEM, REMINDER)
         self._recovery = None if problem.closed is None else self._last_sent(ItemKind.RECOVERY)
         self._acknowledged = self._last_sent(ItemKind.ACKNOWLEDGED)

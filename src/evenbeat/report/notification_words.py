@@ -39,6 +39,7 @@ _REASON_SENTENCES: Final[dict[str, str]] = {
     NotSent.NOT_NOTIFIED: "the contact is not in `notify` any more",
     NotSent.STATE_NOT_SELECTED: "the contact does not take this state",
     NotSent.OUTSIDE_CONTACT_PERIOD: "the period of the contact is closed",
+    NotSent.EARLIER_PROBLEM: "a message about an earlier problem of the task, which is over, has not arrived yet",
     NotSent.OVER: "it was over before that was sent",
 }
 

@@ -40,9 +40,10 @@ _DROP_REMINDERS: Final = (
 class AlertRules(NamedTuple):
     """What is explored: the functions of `core.alerts`, or mutants of them."""
 
-    decide: Callable[[Alert, ProblemFacts, Policy | None, int], Decision] = alerts.decide
+    decide: Callable[..., Decision] = alerts.decide
     start: Callable[[Alert, ProblemFacts, int, int], Alert] = alerts.start
     end: Callable[..., Alert] = alerts.end
+    is_unfinished: Callable[..., bool] = alerts.is_unfinished
 
 
 ALERT_RULES: Final = AlertRules()

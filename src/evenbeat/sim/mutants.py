@@ -26,6 +26,7 @@ from evenbeat.sim.hold_model import HoldShape
 from evenbeat.sim.problem_explore import explore_problems
 from evenbeat.sim.problem_model import ProblemShape
 from evenbeat.sim.state import WorldShape
+from evenbeat.sim.succession_explore import SUCCESSION_WORLDS, explore_succession
 
 SHAPES: Final = (
     WorldShape(
@@ -225,6 +226,11 @@ EQUIVALENT_MUTANTS: Final[dict[tuple[str, str, str], str]] = {
     ): "who is asked looks whether a run is lacking",
     ("_need_results", "expected < FOREVER", "negate"): "the worlds have no clock: unit tests check it",
     ("learn_ends", "self._columns.flags[rows] & _RUNNING", "& to |"): "what has no run is forgotten with the next look",
+    (
+        "_counted",
+        "since or facts.opened",
+        "or to and",
+    ): "the pace of reminders: due or not due is the same in the worlds",
     ("_follow", "problem & _OPEN", "& to |"): "a shortcut: the long way gives the same where it may be taken",
     ("reconcile", "(result_at > 0) & (result_at < now)", "& to |"): "each result of the worlds came before now",
     ("complete", "flags & _SPECIAL", "& to |"): "a shortcut: who is in the timetable is put there again, as it was",
@@ -392,7 +398,7 @@ def mutated_holds(mutant: Mutant) -> type[Holds]:
 def mutated_alerts(mutant: Mutant) -> AlertRules:
     """The functions of `core.alerts` with the mutated condition in them."""
     changed = vars(_mutated_module(mutant, alerts))
-    return AlertRules(changed["decide"], changed["start"], changed["end"])
+    return AlertRules(changed["decide"], changed["start"], changed["end"], changed["is_unfinished"])
 
 
 def _mutated_module(mutant: Mutant, source: ModuleType) -> ModuleType:
@@ -442,7 +448,10 @@ def _explore_hold_worlds(kind: type[Holds], most: int) -> Iterator[ExplorationRe
 
 
 def _explore_alert_worlds(rules: AlertRules, most: int) -> Iterator[ExplorationResult]:
-    return (explore_alerts(shape, rules, most) for shape in ALERT_SHAPES)
+    return chain(
+        (explore_succession(shape, rules, most) for shape in SUCCESSION_WORLDS),
+        (explore_alerts(shape, rules, most) for shape in ALERT_SHAPES),
+    )
 
 
 def _explore_originals(most: int) -> Iterator[ExplorationResult]:

@@ -337,6 +337,12 @@ class TestWithoutNode:
         assert "no task matches 'http web1'; did you mean 'http web01'?" in evenbeat("ls", "http web1").err
         assert "no task matches '*zzz*', 'qqq'\n" in evenbeat("ls", "*zzz*", "qqq").err
         assert evenbeat("ls", "htp*").code == 1
+        for command in ("pause", "resume", "rm", "ack"):
+            found = evenbeat(command, "htp*")
+            assert found.code == 1
+            assert f"evenbeat {command}: no task matches 'htp*'; did you mean 'http*'?" in found.err
+        assert "no task matches" not in evenbeat("ack", "http*").err
+        assert "no task matches" not in evenbeat("rm", "http*", "--owner", "nobody").err
 
     def test_advice_can_be_typed_as_it_stands(self, evenbeat: Evenbeat) -> None:
         evenbeat("add", "it's web01", "--every", "1m", "--", "true")

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -161,6 +162,25 @@ def test_whoever_waits_for_a_forced_run_does_not_get_the_one_before_it(
     gate.touch()
     out, _ = waiting.communicate(timeout=PATIENCE)
     assert "second" in out
+
+
+@pytest.mark.parametrize("option", ["--wait", "--follow"])
+def test_whoever_waits_for_a_forced_run_that_is_withdrawn_hears_who_has_stopped_it(
+    up: Up, evenbeat: Evenbeat, database: Path, option: str
+) -> None:
+    up()
+    evenbeat("add", "x", "--every", "1h", "--", "sleep", "100")
+    evenbeat("run", "x")
+    eventually(lambda: evenbeat("ls", "--state", "running", "--json").json["tasks"])
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "evenbeat", "run", "x", option], stderr=subprocess.PIPE, text=True
+    )
+    eventually(lambda: what_it_waits_for("x", database) == "waits for its running instance")
+    assert "no task matches 'y*'" in evenbeat("stop", "y*").err
+    evenbeat("stop", "x", "--reason", "wrong database")
+    _, err = waiting.communicate(timeout=PATIENCE)
+    assert waiting.returncode == 2
+    assert re.search("evenbeat run: stopped by .*: wrong database$", err)
 
 
 def what_it_waits_for(name: str, database: Path) -> str:

@@ -22,6 +22,7 @@ from evenbeat.sim.properties import WORLD_SENTENCES
 from evenbeat.sim.retry_explore import RETRY_SENTENCES
 from evenbeat.sim.retry_model import RetryShape
 from evenbeat.sim.state import WorldShape
+from evenbeat.sim.succession_explore import SUCCESSION_SENTENCES, SUCCESSION_WORLDS
 
 SMALL = (WorldShape("one task", 1, (1,), ()), WorldShape("two tasks, one slot", 2, (1,), ()))
 CLUSTERS = (
@@ -35,8 +36,11 @@ ALERTS = (AlertShape("a channel", repeats=False),)
 RETRIES = (RetryShape("a task that tries again", (1,)),)
 CHAINS = CHAIN_WORLDS[:1]
 NETWORKS = (NetworkShape("a network", 1),)
-_OF_PROBLEMS = PROBLEM_SENTENCES | DEPENDENCY_SENTENCES | HOLD_SENTENCES | ALERT_SENTENCES | NETWORK_SENTENCES
-ALL_SENTENCES = WORLD_SENTENCES | RETRY_SENTENCES | CHAIN_SENTENCES | _OF_PROBLEMS | cluster.CLUSTER_SENTENCES
+_OF_PROBLEMS = PROBLEM_SENTENCES | DEPENDENCY_SENTENCES | HOLD_SENTENCES
+_OF_ALERTS = ALERT_SENTENCES | SUCCESSION_SENTENCES | NETWORK_SENTENCES
+ALL_SENTENCES = (
+    WORLD_SENTENCES | RETRY_SENTENCES | CHAIN_SENTENCES | _OF_PROBLEMS | _OF_ALERTS | cluster.CLUSTER_SENTENCES
+)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +71,10 @@ def test_json_has_the_promised_keys_and_everything_holds(evenbeat: Evenbeat) -> 
     assert {str(n) for n in range(1, 15)} < set(result.json["properties"])
     assert [world["name"] for world in result.json["worlds"]] == [
         shape.name
-        for shape in (*SMALL, *RETRIES, *CHAINS, *PROBLEMS, *DEPENDENCIES, *HOLDS, *ALERTS, *NETWORKS, *CLUSTERS)
+        for shape in (
+            *(*SMALL, *RETRIES, *CHAINS, *PROBLEMS, *DEPENDENCIES, *HOLDS),
+            *(*ALERTS, *SUCCESSION_WORLDS, *NETWORKS, *CLUSTERS),
+        )
     ]
     for count in ("states", "transitions"):
         assert result.json[count] == sum(world[count] for world in result.json["worlds"])

@@ -120,6 +120,31 @@ def test_what_sounds_secret_becomes_a_file(tmp_path: Path) -> None:
     assert list(result.secrets.values()) == ["correct horse", "battery staple"]
 
 
+def test_a_url_with_a_password_is_a_secret_whatever_its_name(tmp_path: Path) -> None:
+    text = "DATABASE_URL=postgres://shop:hunter2@db/shop\nPAGE=https://shop@example.org:443/\n@daily a\n"
+    result = import_crontab([(text, "x")], CrontabDialect(), secrets_folder="/srv/secrets")
+    env = tasks_of(result)["a"].job.env
+    assert env == {
+        "DATABASE_URL": "file:/srv/secrets/crontab-DATABASE_URL",
+        "PAGE": "https://shop@example.org:443/",
+    }
+    assert not any("hunter2" in text for text in texts_of(result))
+
+
+@pytest.mark.parametrize("script", [".placeholder", "backup.sh"])
+def test_a_line_that_runs_a_folder_without_a_script_to_run_is_named(tmp_path: Path, script: str) -> None:
+    (tmp_path / "cron.d").mkdir()
+    (tmp_path / "cron.hourly").mkdir()
+    (tmp_path / "cron.hourly" / script).touch(mode=0o755)
+    (tmp_path / "cron.yearly").mkdir()
+    line = "17 * * * * root cd / && run-parts --report /etc/cron.hourly"
+    (tmp_path / "crontab").write_text(f"{line}\n@daily root echo hello\n")
+    result = imported(tmp_path)
+    assert set(tasks_of(result)) == {"echo"}
+    assert "there is no script in" in omissions(result, tmp_path)["crontab:1"]
+    assert not any("cron.yearly" in str(warning) for warning in result.warnings)
+
+
 def test_bytes_of_an_old_machine_are_read_and_named(root: Path) -> None:
     result = imported(root / "spool" / "cron" / "crontabs")
     (task,) = tasks_of(result).values()

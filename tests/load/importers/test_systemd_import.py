@@ -150,6 +150,7 @@ def test_what_sounds_secret_becomes_a_file(root: Path) -> None:
         "SetCredential=key:hunter2",
         "Environment=DB_PASSWORD=hunter2 OTHER=%m",
         "Environment=TOKEN=hunter2\nEnvironment=",
+        "Environment=DATABASE_URL=postgres://shop:hunter2@db/shop OTHER=%m",
     ],
 )
 def test_no_report_shows_a_secret(tmp_path: Path, line: str) -> None:

@@ -7,9 +7,11 @@ import pytest
 from alerting_node import AlertingNode
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_messages import item
 
 from evenbeat.core.delivery_pace import LONGEST_RETRY, PASSED_AFTER
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Outcome
+from evenbeat.node.alerts.splitting import halves
 from evenbeat.store.alert_records import AlertRefusals
 from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder, MessageDocument, message_decoder
 
@@ -87,6 +89,61 @@ class TestPassing:
         node.result("b", 2)
         assert _told(_pass(node, _failing("a"), 60)) == ["problem b"]
         assert _told(_pass(node, lambda _: "", 2 * HOUR // SECOND, 30)) == ["problem a", "recovery a"]
+
+    def test_the_next_problem_of_a_task_does_not_pass_the_recovery_of_the_one_before(self, node: AlertingNode) -> None:
+        for name in "a", "b":
+            node.check(name, "ops", gather="1s")
+        node.result("a", 2)
+        _pass(node, _failing("a"), 60)
+        node.result("a", 0)
+        node.result("a", 1)
+        node.result("b", 2)
+        assert _told(_pass(node, _failing("a"), 60)) == ["problem b"]
+        assert node.reasons("a") == ["sent problem", "waiting earlier problem first"]
+        node.engine.begin_anew()
+        taken = _pass(node, lambda _: "", 2 * HOUR // SECOND, 30)
+        assert _told(taken) == ["problem a", "recovery a", "problem a"]
+        assert [(item.task, item.problem) for item in taken[-1].items] == [("a", 1), ("a", 2)]
+        assert node.reasons("a")[-2:] == ["sent recovery", "sent problem"]
+
+    def test_the_next_problem_is_told_once_the_message_about_the_one_before_is_given_up(
+        self, node: AlertingNode
+    ) -> None:
+        node.check("a", "ops", gather="1s")
+        node.result("a", 2)
+        _pass(node, _failing("a"), 60)
+        node.result("a", 0)
+        node.result("a", 1)
+        assert (
+            _told(_pass(node, lambda document: "failed" if document.message == 1 else "", 12 * HOUR // SECOND, 300))
+            == []
+        )
+        assert _told(_pass(node, lambda _: "for good", HOUR // SECOND, 60)) == []
+        assert node.reasons("a")[2:] == [
+            "given up for good",
+            "suppressed given up",
+            "sent problem",
+            "given up for good",
+        ]
+
+    def test_the_next_problem_does_not_pass_a_recovery_that_is_under_way(self, node: AlertingNode) -> None:
+        node.check("a", "ops", gather="1s")
+        node.result("a", 2)
+        assert _told(_pass(node, lambda _: "", 5)) == ["problem a"]
+        node.result("a", 0)
+        _pass(node, _failing("a"), 60)
+        node.result("a", 2)
+        assert _told(_pass(node, lambda document: "failed" if document.message == 2 else "", 300)) == []
+        assert _told(_pass(node, lambda _: "", HOUR // SECOND, 10)) == ["recovery a", "problem a"]
+
+    def test_a_problem_that_is_over_while_it_waits_for_the_one_before_is_never_told(self, node: AlertingNode) -> None:
+        node.check("a", "ops", gather="1s")
+        node.result("a", 2)
+        _pass(node, _failing("a"), 60)
+        for state in (0, 1, 0):
+            node.result("a", state)
+        assert _told(_pass(node, lambda _: "", HOUR // SECOND, 30)) == ["problem a", "recovery a"]
+        assert "suppressed over before it was sent" in node.reasons("a")
 
     def test_a_passed_message_is_given_up_after_a_day_without_a_recovery(self, node: AlertingNode) -> None:
         node.check("a", "ops", gather="1s")
@@ -192,6 +249,14 @@ class TestTooLarge:
         assert not any("given up" in reason for reason in node.reasons(names[0]))
         node.result(names[0], 0)
         assert _told(_pass(node, receiver, 40)) == [f"recovery {names[0]}"]
+
+    def test_what_it_says_of_one_task_stays_together(self) -> None:
+        items = [item(name, problem=number) for number, name in enumerate("abcba")]
+        assert [[(one.task, one.problem) for one in half] for half in halves(items)] == [
+            [("a", 0), ("b", 1), ("b", 3), ("a", 4)],
+            [("c", 2)],
+        ]
+        assert [len(half) for half in halves([item("a")] * 3)] == [2, 1]
 
     def test_one_item_that_is_too_large_is_given_up(self, node: AlertingNode) -> None:
         (name,) = self._storm(node, 1)

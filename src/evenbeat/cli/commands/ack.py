@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from evenbeat.cli.output.common import duration_option, now, number_option, print_json
-from evenbeat.cli.task_selection import MAX_PROBLEM_ID, require_selection, required_task_filter
+from evenbeat.cli.task_selection import MAX_PROBLEM_ID, require_selection, required_task_filter, say_if_nothing_matches
 from evenbeat.cli.which_database import open_client
 from evenbeat.model import Instant, Invalid, prefix_place
 from evenbeat.store.contract import Conflict
@@ -30,6 +30,7 @@ def run_command(args: argparse.Namespace) -> int:
                 only, args.ids, comment=args.comment, until=until, sticky=args.sticky, withdraw=args.withdraw
             )
         except Conflict as e:
+            say_if_nothing_matches(args, client)
             return refused(args, e)
     print_problems_changed(args, "withdrawn" if args.withdraw else "acknowledged", changed)
     return 0

@@ -2,8 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator
 from itertools import islice
 from shutil import get_terminal_size
 from typing import Final
@@ -15,9 +14,8 @@ from rich.text import Text
 from evenbeat.cli.output.common import console, now
 from evenbeat.cli.output.task_words import condition_words, no_node_notice, relative_time
 from evenbeat.cli.output.terminal import raw_stream
-from evenbeat.cli.task_selection import task_filter
+from evenbeat.cli.task_selection import nothing_matches, task_filter
 from evenbeat.cli.which_database import open_client
-from evenbeat.client.contract import Client
 from evenbeat.load.safe_text import escaped_line, safe_json
 from evenbeat.model import Instant
 from evenbeat.report.chains import waiting_words
@@ -41,24 +39,10 @@ def run_command(args: argparse.Namespace) -> int:
         conditions = client.conditions(task_filter(args))
         count = _print_json(conditions, live=live) if args.json else _show(conditions, now(), live=live)
         if args.names and not count:
-            print(f"evenbeat ls: {_nothing_matches(client, args.names)}", file=sys.stderr)
+            print(f"evenbeat ls: {nothing_matches(client, args.names)}", file=sys.stderr)
     if note := no_node_notice(live=live):
         print(note, file=sys.stderr)
     return 1 if args.names and not count else 0
-
-
-def _nothing_matches(client: Client, names: Sequence[str]) -> str:
-    """That no task matches, with a name or a pattern that resembles the first and matches some."""
-    wanted, beginning = names[0], names[0].rstrip("*")
-    is_prefix = wanted != beginning and not any(sign in beginning for sign in "*?")
-    if is_prefix:
-        lengths = range(max(len(beginning) - 1, 1), len(beginning) + 2)
-        known = {name[:length] for name in client.names() for length in lengths}
-    else:
-        known = set(client.names())
-    like = get_close_matches(beginning if is_prefix else wanted, known, n=1)
-    found = f"; did you mean {like[0] + '*' * is_prefix!r}?" if like else ""
-    return f"no task matches {', '.join(map(repr, names[:5]))}{found}"
 
 
 def _print_json(conditions: Iterator[Condition], *, live: bool) -> int:

@@ -3,7 +3,7 @@
 import argparse
 
 from evenbeat.cli.output.common import end_option
-from evenbeat.cli.task_selection import print_changes, require_selection, required_task_filter
+from evenbeat.cli.task_selection import print_changes, require_selection, required_task_filter, say_if_nothing_matches
 from evenbeat.cli.which_database import open_client
 
 
@@ -15,5 +15,8 @@ def run_command(args: argparse.Namespace) -> int:
     with open_client(args) as client:
         only = required_task_filter(args, client)
         changed = client.pause(only, paused=is_pause, until=until, reason=reason)
+        is_any = bool(changed.changed or changed.unchanged)
+        if not is_any:
+            say_if_nothing_matches(args, client)
     print_changes(args, changed)
-    return 0 if changed.changed or changed.unchanged else 1
+    return 0 if is_any else 1

@@ -5,7 +5,13 @@ from contextlib import nullcontext
 
 from evenbeat.cli.output.common import console, print_json
 from evenbeat.cli.output.ended_runs import ended_run_document, print_ended_run
-from evenbeat.cli.task_selection import require_selection, require_task, show_progress, task_filter
+from evenbeat.cli.task_selection import (
+    require_selection,
+    require_task,
+    say_if_nothing_matches,
+    show_progress,
+    task_filter,
+)
 from evenbeat.cli.which_database import open_client
 from evenbeat.client.contract import Client
 from evenbeat.model import Invalid
@@ -29,6 +35,8 @@ def run_command(args: argparse.Namespace) -> int:
                 require_task(client, name)
         with show_progress("waiting for the runs to end") if args.wait else nullcontext():
             stopped = client.stop(task_filter(args), reason=args.reason, wait=args.wait)
+        if not stopped:
+            say_if_nothing_matches(args, client)
     if args.json:
         print_json({"stopped": [_document(run) for run in stopped]})
     else:

@@ -16,6 +16,7 @@ from evenbeat.sim.network_explore import NETWORK_SENTENCES, NETWORK_WORLDS, veri
 from evenbeat.sim.problem_explore import PROBLEM_SENTENCES, PROBLEM_WORLDS, verify_problems
 from evenbeat.sim.properties import WORLD_SENTENCES
 from evenbeat.sim.retry_explore import RETRY_SENTENCES, RETRY_WORLDS, verify_retries
+from evenbeat.sim.succession_explore import SUCCESSION_SENTENCES, SUCCESSION_WORLDS, verify_successions
 from evenbeat.sim.verify import WORLDS, VerifiedWorld, property_verdicts, verify, world_of
 
 
@@ -24,8 +25,9 @@ def run_command(args: argparse.Namespace) -> int:
     given = args.tasks is not None or args.slots is not None
     shapes = (world_of(args.tasks, args.slots),) if given else WORLDS
     of_jobs = RETRY_SENTENCES | CHAIN_SENTENCES
-    of_problems = PROBLEM_SENTENCES | DEPENDENCY_SENTENCES | HOLD_SENTENCES | ALERT_SENTENCES | NETWORK_SENTENCES
-    every_sentence = WORLD_SENTENCES | of_jobs | of_problems | cluster.CLUSTER_SENTENCES
+    of_problems = PROBLEM_SENTENCES | DEPENDENCY_SENTENCES | HOLD_SENTENCES
+    of_alerts = ALERT_SENTENCES | SUCCESSION_SENTENCES | NETWORK_SENTENCES
+    every_sentence = WORLD_SENTENCES | of_jobs | of_problems | of_alerts | cluster.CLUSTER_SENTENCES
     sentences = WORLD_SENTENCES if given else every_sentence
     verified: list[VerifiedWorld] = []
     others = (
@@ -35,6 +37,7 @@ def run_command(args: argparse.Namespace) -> int:
         verify_dependencies(DEPENDENCY_WORLDS),
         verify_holds(HOLD_WORLDS),
         verify_alerts(ALERT_WORLDS),
+        verify_successions(SUCCESSION_WORLDS),
         verify_networks(NETWORK_WORLDS),
         verify_clusters(CLUSTERS),
     )

@@ -8,12 +8,16 @@ from typing import Final
 from evenbeat.cli.output.terminal import raw_stream
 from evenbeat.client.contract import Client
 from evenbeat.core.output_excerpt import left_out_mark
-from evenbeat.model import Entry, Instant, Invalid
+from evenbeat.model import Entry, Instant, Invalid, RunKind
+from evenbeat.store.contract import SkipRecord
 from evenbeat.wire.live_runs import OutputPart
 from evenbeat.wire.requests import MAX_OUTPUT_WAIT
 
 _PAUSE: Final = 0.05
 """Seconds between two questions at least."""
+_START_WAIT: Final = 2.0
+"""Seconds between two looks whether a run that waits will never begin."""
+_SKIPS_LOOKED_AT: Final = 20
 _SHORT_WAIT: Final = 0.5
 """Seconds for a run to start before people are told what it waits for."""
 
@@ -69,6 +73,15 @@ def wait_for_run(
     while part.claimed is None:
         if client.find(entry.id) is None:
             raise Invalid("the task was removed before it ran")
+        if forced and (why := _why_withdrawn(client, entry, since)):
+            raise Invalid(why)
         time.sleep(_PAUSE)
-        part = client.read_output(entry, since=since, forced=forced, wait=MAX_OUTPUT_WAIT)
+        part = client.read_output(entry, since=since, forced=forced, wait=_START_WAIT)
     return part
+
+
+def _why_withdrawn(client: Client, entry: Entry, since: Instant) -> str:
+    """Why a forced run that was asked for since then will never begin, such as "stopped by ana"; empty if it will."""
+    skips = client.records(entry.id, _SKIPS_LOOKED_AT, skips=True)
+    refused = (skip for skip in skips if isinstance(skip, SkipRecord) and skip.kind is RunKind.FORCED)
+    return next((skip.reason for skip in refused if skip.at >= since), "")

@@ -210,8 +210,12 @@ class _CrontabImport:
                 continue
             if anacron:
                 folder = self._without_anacron(folder)
+            if not folder.scripts:
+                self.report.omit(
+                    one.file, one.place, one.line, f"there is no script in {folder.path} that it would run"
+                )
             tasks += self._scripts(folder, one, limits)
-        for folder in left.values():
+        for folder in filter(lambda folder: folder.scripts, left.values()):
             runner = usual_runner(folder, self._manner.zone)
             text = (
                 f"no crontab here says when it runs: taken as {USUAL_TIMES[folder.name]!r}, as in Debian's /etc/crontab"

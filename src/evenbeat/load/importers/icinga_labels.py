@@ -76,8 +76,8 @@ class IcingaLabels:
         for name, value in one.table("vars").items():
             if value in (None, "", [], {}):
                 continue  # it says nothing
-            if sounds_secret(name):
-                why = "its name sounds secret, so it is no label; a command that has it reads it from a file"
+            if sounds_secret(name, as_text(value) if isinstance(value, str) else ""):
+                why = "it sounds secret, so it is no label; a command that has it reads it from a file"
             elif is_function(value):
                 why = "it is a function, of which nothing is known but its name"
             elif isinstance(value, dict) or (

@@ -79,11 +79,11 @@ class MacroValues:
             return self._of_function(name, depth)
         found = self.resolved(value, depth=depth + 1)
         is_text = isinstance(found, str | int | float) and not isinstance(found, bool)
-        return self.secret(name, as_text(found)) if is_text and sounds_secret(name) else found
+        return self.secret(name, as_text(found)) if is_text and sounds_secret(name, as_text(found)) else found
 
     def secret(self, name: str, text: str) -> str:
-        """A text, or a gap for it if its name sounds secret; a text that has such a gap already stays as it is."""
-        is_secret = text and sounds_secret(name) and not SECRET_GAP.search(text)
+        """A text, or a gap for it if it sounds secret; a text that has such a gap already stays as it is."""
+        is_secret = text and sounds_secret(name, text) and not SECRET_GAP.search(text)
         return secret_gap(self._secrets.add(name, text)) if is_secret else text
 
     def _attribute(self, kind: str, one: IcingaObject, path: str, depth: int) -> Any:

@@ -143,7 +143,7 @@ class IcingaReport(ImportReport):
 
 def _shown(name: str, value: Any) -> str:
     """A value for people, without what may be secret in it."""
-    if sounds_secret(name):
+    if sounds_secret(name, value if isinstance(value, str) else ""):
         return "..."
     if isinstance(value, dict):
         return f"{{{', '.join(map(str, value))}}}"[:64]

@@ -59,7 +59,7 @@ class JenkinsHome:
         if not _VARIABLE.fullmatch(name) or "\0" in value or len(value) > COMMAND_LIMIT:
             self._report.omit(file, one.place, f"the variable {shown(name)}", "no variable of a command can be so")
             return
-        if value and sounds_secret(name):
+        if value and sounds_secret(name, value):
             value = self._secrets.reference(self._secrets.add(f"jenkins-{name}", value))
         elif "$" in value:
             self._report.warn(file, one.place, f"{name}: what $ stands for in it, Jenkins filled in; here it stays")

@@ -204,7 +204,7 @@ class JobReader:
         if "\0" in value or len(value) > COMMAND_LIMIT:
             self._doubts.append(f"the value of {name} cannot be that of a variable")
             return {}
-        if value and sounds_secret(name):
+        if value and sounds_secret(name, value):
             value = self._secrets.reference(self._secrets.add(f"{self._name}-{name}", value))
         return {name: value}
 
@@ -409,7 +409,7 @@ def _text(one: XmlElement, path: str) -> str:
 
 def _shown_element(path: str, one: XmlElement) -> str:
     text = one.text.strip()
-    if one.children or not text or sounds_secret(one.tag) or (text.startswith("{") and text.endswith("}")):
+    if one.children or not text or sounds_secret(one.tag, text) or (text.startswith("{") and text.endswith("}")):
         return path
     return f"{path}: {shown(text)}"
 

@@ -260,8 +260,8 @@ class _NagiosReader:
             variable = directive[1:].lower()
             if not directive.startswith("_") or not variable:
                 continue
-            if sounds_secret(variable):
-                why = "its name sounds secret, so it is no label; a command that has it reads it from a file"
+            if sounds_secret(variable, value.text):
+                why = "it sounds secret, so it is no label; a command that has it reads it from a file"
                 self.report.omit_of(value, f"{directive} as a label", why)
             else:
                 key = f"_{variable}" if variable in _OWN_LABELS else variable

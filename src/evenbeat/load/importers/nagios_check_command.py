@@ -131,7 +131,7 @@ class CheckCommands:
         if name.startswith(custom):
             variable, text = name[len(custom) :], custom_variable(one, name[len(custom) :])
             if service and text is not None:
-                return self._secret(f"{service}-{variable}", text) if sounds_secret(variable) else text
+                return self._secret(f"{service}-{variable}", text) if sounds_secret(variable, text) else text
         if name.startswith("_HOST"):
             return self._of_host(name[5:].lower())
         if name in _OF_HOST:

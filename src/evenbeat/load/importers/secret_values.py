@@ -15,6 +15,7 @@ _SOUNDS_SECRET: Final = re.compile(
     r"passw|passphrase|(^|_)pass(_|$)|(^|_)pwd?(_|$)|secret|token|community|credential|private_?key(?!_?file)|api_?key|auth_?key",
     re.IGNORECASE,
 )
+_URL_WITH_PASSWORD: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
 _OPEN, _CLOSE = "\ue002", "\ue003"
 SECRET_GAP: Final = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 """Where a secret belongs in a line of a command: the name of its file."""
@@ -22,9 +23,9 @@ _NOT_IN_FILE_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _NAME_LENGTH: Final = 100
 
 
-def sounds_secret(name: str) -> bool:
-    """Does a variable of this name hold a secret?"""
-    return _SOUNDS_SECRET.search(name) is not None
+def sounds_secret(name: str, value: str = "") -> bool:
+    """Does a variable of this name hold a secret, or this value, as postgres://shop:password@db does?"""
+    return _SOUNDS_SECRET.search(name) is not None or _URL_WITH_PASSWORD.search(value) is not None
 
 
 def secret_gap(file: str) -> str:
@@ -63,7 +64,7 @@ class SecretFiles:
         """Variables with references in place of values that sound secret; references stay as they are."""
         return {
             name: self.reference(self.add(f"{owner}-{name}", value))
-            if value and sounds_secret(name) and not value.startswith(ENV_REFERENCE_PREFIXES)
+            if value and sounds_secret(name, value) and not value.startswith(ENV_REFERENCE_PREFIXES)
             else value
             for name, value in env.items()
         }

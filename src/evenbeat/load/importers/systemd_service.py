@@ -133,7 +133,7 @@ class ServiceReader:
                     self._omit(one, f"{name[:64]!r} is not NAME=value")
                 elif len(value) > COMMAND_LIMIT:
                     self._omit(one, f"longer than {COMMAND_LIMIT} characters")
-                elif sounds_secret(name):
+                elif sounds_secret(name, value):
                     env[name] = self._secrets.reference(self._secrets.add(f"{self._unit.stem}-{name}", value))
                 else:
                     env[name] = value

@@ -27,7 +27,7 @@ class Directive(NamedTuple):
 
     def __str__(self) -> str:
         """As a report shows it: without values that sound secret."""
-        is_secret = sounds_secret(self.key) or (self.key == "Environment" and sounds_secret(self.value))
+        is_secret = sounds_secret(self.key, self.value) or (self.key == "Environment" and sounds_secret(self.value))
         return f"{self.key}=(not shown)" if is_secret else f"{self.key}={self.value}"
 
 

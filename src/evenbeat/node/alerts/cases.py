@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from msgspec import Struct
 
 from evenbeat.admin.alert_routes import NO_ROUTE, Route, alert_of
-from evenbeat.core.alerts import HOLD_OF_WORD, Alert, Hold, ProblemFacts
+from evenbeat.core.alerts import HOLD_OF_WORD, Alert, Hold, ProblemFacts, is_unfinished
 from evenbeat.model import Acknowledgement, State
 from evenbeat.store.alert_records import AlertProblem, AlertRecord
 from evenbeat.when.windows import FOREVER
@@ -85,6 +85,8 @@ class Cases:
 
     def __init__(self) -> None:
         self._cases: dict[int, Case] = {}
+        self._of_task: dict[int, tuple[int, ...]] = {}
+        """Cases by their task, in the order in which they opened."""
         self._undecided: dict[int, None] = {}
         self._timetable: list[tuple[int, int]] = []
         """A heap of when to look at which case; entries of cases that have another time now are obsolete."""
@@ -114,12 +116,14 @@ class Cases:
         case = self._cases.get(problem.id)
         if case is None:
             case = self._cases[problem.id] = Case(problem.id, problem.number, problem.opened)
+            self._of_task[case.task] = tuple(sorted((*self._of_task.get(case.task, ()), case.id)))
         case.state, case.severity, case.flapping = problem.state, problem.severity, problem.flapping
         case.is_open, case.reason = problem.closed is None, problem.reason
         case.hold = HOLD_OF_WORD.get(problem.hold, Hold.NONE)
         case.ack = problem.acknowledgement
         case.route = self._share(route)
         self.decide_anew(case)
+        self.decide_later_ones(case)
         return case
 
     def restore_alerts(self, case: Case, records: Iterable[AlertRecord]) -> None:
@@ -147,7 +151,15 @@ class Cases:
 
     def clear(self) -> None:
         """Forget everything."""
-        for known in (self._cases, self._undecided, self._leaving, self._leave_at, self._in_message, self._shared):
+        for known in (
+            self._cases,
+            self._of_task,
+            self._undecided,
+            self._leaving,
+            self._leave_at,
+            self._in_message,
+            self._shared,
+        ):
             known.clear()
         self._timetable.clear()
 
@@ -155,7 +167,10 @@ class Cases:
         """Nothing is to be told of it any more."""
         for known in case.alerts:
             self._unlink(case, known)
-        self._cases.pop(case.id, None)
+        if self._cases.pop(case.id, None) is not None:
+            others = tuple(number for number in self._of_task.pop(case.task) if number != case.id)
+            if others:
+                self._of_task[case.task] = others
         self._undecided.pop(case.id, None)
 
     def _unlink(self, case: Case, known: ChannelAlert) -> None:
@@ -176,9 +191,21 @@ class Cases:
 
     # What is to be decided
 
+    def has_unfinished_before(self, case: Case, channel: str) -> bool:
+        """Is there an earlier problem of the same task for whose end the channel is not told of this one?"""
+        return any(
+            is_unfinished(self._cases[number].alert(channel), is_open=self._cases[number].is_open)
+            for number in self._of_task.get(case.task, ())
+            if number < case.id
+        )
+
     def decide_anew(self, case: Case) -> None:
         """Something has changed about this case."""
         self._undecided[case.id] = None
+
+    def decide_later_ones(self, case: Case) -> None:
+        """Later problems of the task of this case may have waited for the end of a message about it."""
+        self._undecided.update((number, None) for number in self._of_task.get(case.task, ()) if number > case.id)
 
     def look_again(self, case: Case, at: int) -> None:
         """Decide the case at this time, if nothing changes before."""

@@ -31,7 +31,8 @@ class AlertDecisions:
         for key, contact, channel in self._channels_of(case):
             alert = case.alert(key)
             policy = None if channel is None else self._state.contacts.policy(case.route, channel, now)
-            decision = decide(alert, facts, policy, now)
+            has_earlier = not alert.sent and self._state.cases.has_unfinished_before(case, key)
+            decision = decide(alert, facts, policy, now, has_earlier=has_earlier)
             again_at = min(again_at, decision.again_at)
             if decision.alert != alert:
                 self._state.keep(case, key, contact, decision.alert)

@@ -181,6 +181,7 @@ class MessageDispatch:
                         given_up = known.channel, known.contact, GIVEN_UP, error, message
                         self._state.writer.note(AlertDecision(self._state.now(), case.id, *given_up))
             self._state.cases.decide_anew(case)
+            self._state.cases.decide_later_ones(case)
             await self._state.commit_if_many()
             await self._state.slices.yield_to_turns()
         await self._state.commit()

@@ -1,6 +1,8 @@
 """Splitting: a message that is too large for its receiver is sent again as two smaller ones, which tell the same."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -43,9 +45,9 @@ class MessageSplitter:
             return None
         cases = {case.id for case in self._state.cases.told_in(delivery.message)}
         items = [item for item in document.items if item.problem in cases]
-        half = (len(items) + 1) // 2
+        first, second = halves(items)
         ids = []
-        for some, following in (items[:half], len(items) - half), (items[half:], 0):
+        for some, following in (first, len(second)), (second, 0):
             if not some:
                 continue
             id_ = await asyncio.to_thread(self._state.store.reserve_messages, 1)
@@ -100,3 +102,19 @@ class MessageSplitter:
         self._state.writer.note(
             AlertDecision(self._state.now(), case.id, known.channel, known.contact, "sent", SPLIT, id_, word)
         )
+
+
+def halves(items: Sequence[MessageItem]) -> tuple[list[MessageItem], list[MessageItem]]:
+    """About half of the items of a message each, in their order. What it says of one task stays together, so that
+    neither passes the other; but for a message about a single task.
+    """
+    half = (len(items) + 1) // 2
+    of_task = Counter(item.task for item in items)
+    if len(of_task) <= 1:
+        return list(items[:half]), list(items[half:])
+    first, size = set[str](), 0
+    for task, count in of_task.items():
+        if size < half:
+            first.add(task)
+            size += count
+    return [item for item in items if item.task in first], [item for item in items if item.task not in first]
