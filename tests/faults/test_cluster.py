@@ -88,7 +88,8 @@ def test_a_cluster_is_broken_and_heals(make: Make, names: tuple[str, ...]) -> No
     for name in names:
         cluster.stop_run(STOPPED)
         FAULTS[name](cluster, chance)
-        assert cluster.lasting_findings(is_timed=IS_FULL) == [], cluster.tails()
+        found = cluster.lasting_findings(is_timed=IS_FULL)
+        assert found == [], "\n".join([*found[:20], cluster.tails()])
     assert cluster.outcomes()["cancelled"]
     kinds = {run.kind for task in cluster.records().evidence.tasks for run in task.runs}
     assert {RETRY, CHAIN} <= kinds

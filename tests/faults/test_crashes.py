@@ -187,7 +187,7 @@ def test_a_store_fails_for_a_while(crashing: CrashingNode, heals: bool) -> None:
 @pytest.mark.parametrize("seed", STORMS)
 def test_a_storm(crashing: CrashingNode, seed: int) -> None:
     chance = random.Random(seed)
-    for _ in range(4):
+    for _ in range(4 if IS_FULL else 2):
         crash = (chance.choice(BOUNDARIES), chance.choice([1, 1, 2, 3, 5, 8, 13]))
         faults = [(fault, chance.randrange(1, 9), 0.5 + chance.random()) for fault in STORE_FAULTS]
         crashing.start(crash=crash, store=chance.choice([None, None, None, None, *faults]))

@@ -39,6 +39,12 @@ def test_retries(runs: list[Result], wrong: str) -> None:
     assert any(wrong in one for one in found) if wrong else found == []
 
 
+def test_a_retry_after_the_grid_is_right_only_if_the_grid_was_merged_into_the_run_whose_end_came_late() -> None:
+    runs = [run(10, "failed"), run(10, "failed", RETRY, late=14)]
+    assert list(wrongly_retried(TRIES, runs, [Span(20 * S, 20 * S, "coalesced")])) == []
+    assert len(list(wrongly_retried(TRIES, runs, [Span(30 * S, 30 * S, "coalesced")]))) == 1
+
+
 @pytest.mark.parametrize(
     ("definition", "own", "skips", "parent", "wrong"),
     [

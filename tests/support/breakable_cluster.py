@@ -121,10 +121,11 @@ class BreakableCluster:
         command = [python, "-m", "evenbeat", *words, "--db", self.dsn]
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
-    def note(self, *words: str) -> None:
-        """A line in the log that the runs write to."""
+    def note(self, *words: str, at: int | None = None) -> None:
+        """A line in the log that the runs write to, of now or of another time."""
+        moment = time.time_ns() // 1_000 if at is None else at
         with self.log.open("a") as file:
-            file.write(" ".join([*words, str(os.getpid()), str(time.time_ns() // 1_000)]) + "\n")
+            file.write(" ".join([*words, str(os.getpid()), str(moment)]) + "\n")
 
     def stop_run(self, name: str) -> None:
         """A person stops a run under way, the next one if this one is quicker; that a node ends it is written down."""
@@ -134,10 +135,18 @@ class BreakableCluster:
             assert done.returncode in (0, 1), f"stop {name}: {done.stdout}{done.stderr}"
             (answer,) = json.loads(done.stdout)["stopped"]
             if answer["found"] == StopFound.RUN:
-                self.note("stopped", name)
+                # The answer takes its time, and the next run may be under way by now.
+                self.note("stopped", name, at=self._stopped_at(name))
                 return
             goes_on = [line for line in under_way if line in self.running(name)]
             assert not goes_on, f"stop {name} finds {answer['found']}, and these runs go on: {goes_on}"
+
+    def _stopped_at(self, name: str) -> int:
+        """When a node noted that it has stopped the latest run of a task."""
+        with connect(self.dsn) as connection:
+            asked = "SELECT max(at) FROM changes WHERE action = 'stopped' AND name = %s"
+            ((at,),) = connection.execute(asked, (name,)).fetchall()
+        return int(at)
 
     @contextmanager
     def fault(self, name: str) -> Iterator[None]:

@@ -77,7 +77,7 @@ def findings(records: ClusterRecords, *, is_timed: bool = False) -> list[str]:
         about = [] if task.is_chained else unaccounted(task, accounted, is_promised=True)
         about += [*not_made_up(task), *overlaps(own)]
         # What the server has forgotten may be made once more.
-        about += [] if forgotten else jobs(task, records.evidence, own, records.at - _UNSTORED)
+        about += [] if forgotten else jobs(task, records.evidence, own, records.at - _UNSTORED, is_told_late=True)
         remembered = [line for line in own if not any(a <= line.at <= b for a, b in forgotten)]
         about += _unexplained(task, own, {line.nominal for line in remembered} & known[task.name], remembered)
         about += [*_untimely(task, remembered), *_needless(task, own, faults)]

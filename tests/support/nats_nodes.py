@@ -28,6 +28,7 @@ from evenbeat.queue.nats import worker as nats_worker
 from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.queue.nats.worker import ClusterWorker, WorkerOptions
+from evenbeat.wire.plain_results import Results, full_results
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 NEVER = -(2**63)
@@ -76,7 +77,8 @@ class Node:
             may_answer=lambda: self.has_lease,
         )
 
-    def _take(self, results: list[RunResult]) -> None:
+    def _take(self, reported: Results) -> None:
+        results = full_results(reported)
         for result in results:
             if result.token in self.results:
                 self.repeated.append(result.token)

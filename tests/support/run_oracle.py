@@ -218,13 +218,19 @@ def findings(evidence: Evidence) -> list[str]:
     return [*found, *crowds(evidence)]
 
 
-def jobs(task: Task, evidence: Evidence, lines: list[Line], until: int = 1 << 62) -> Iterator[str]:
-    """What is wrong with retries, with runs after others up to that time, and with what followed stopped runs."""
+def jobs(
+    task: Task, evidence: Evidence, lines: list[Line], until: int = 1 << 62, *, is_told_late: bool = False
+) -> Iterator[str]:
+    """What is wrong with retries, with runs after others up to that time, and with what followed stopped runs.
+
+    `is_told_late`: a queue that fails may hold back the end of a run; what comes due meanwhile is coalesced.
+    """
     results = {one.name: one.results for one in evidence.tasks}
     grid_skips = [Span(skip.first, skip.last, skip.reason) for skip in task.skips]
     promised = [line.at for line in lines if line.word == "stopped"]
     made = [(run.nominal, run.kind) for run in task.runs]
-    yield from wrongly_retried(task.definition, task.results)
+    merged = [skip for skip in grid_skips if is_told_late and skip.reason == "coalesced"]
+    yield from wrongly_retried(task.definition, task.results, merged)
     # A task without a grid of its own has all its skips for ends of parents: those that waited, and those refused.
     yield from wrongly_chained(task.definition, made, [*task.chain_skips, *grid_skips], results, until)
     yield from wrongly_stopped(task.results, grid_skips, promised)

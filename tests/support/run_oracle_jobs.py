@@ -35,8 +35,13 @@ def parents_of(definition: Mapping[str, Any]) -> list[str]:
     return list(schedule.get("after") or schedule.get("after_failure") or ())
 
 
-def wrongly_retried(definition: Mapping[str, Any], results: Iterable[Result]) -> Iterator[str]:
-    """A retry follows a failure with its nominal time, at most as often as the task says, and before the grid."""
+def wrongly_retried(
+    definition: Mapping[str, Any], results: Iterable[Result], merged: Sequence[Span] = ()
+) -> Iterator[str]:
+    """A retry follows a failure with its nominal time, at most as often as the task says, and before the grid.
+
+    `merged`: nominal times that came while the node did not know yet that the run before them had ended.
+    """
     most = retries_of(definition)
     if not most:
         return
@@ -46,7 +51,7 @@ def wrongly_retried(definition: Mapping[str, Any], results: Iterable[Result]) ->
             following = before.ended + every - (before.ended - phase) % every
             if run.kind != _RETRY or before.outcome not in _FAILED:
                 yield f"after the run of {nominal}, which is {before.outcome}, came another of kind {run.kind}"
-            elif run.claimed >= following:
+            elif run.claimed >= following and not any(span.first <= following <= span.last for span in merged):
                 yield f"the retry of {nominal} was claimed at {run.claimed}, and the grid is at {following}"
         if len(attempts) > 1 + most:
             yield f"the run of {nominal} was made {len(attempts)} times, with {most} retries"

@@ -288,7 +288,8 @@ class Batch(Struct):
     stops: list[RunStop] = []
     """Applied after `claims`."""
     chain_ends: list[ChainEnd] = []
-    """Each replaces the one of its task that was as good or as bad."""
+    """Each replaces the one of its task that was as good or as bad. A store may omit them while no task follows others.
+    """
     chain_uses: list[ChainUse] = []
     """Each replaces the one of its task."""
     outputs: list[WholeOutput] = []

@@ -59,7 +59,12 @@ class ChainsContract:
         assert store.chain_parents(["backup", "nothing"]) == [ChainParent("backup", backup)]
 
     def test_the_latest_success_and_the_latest_failure_are_kept(self, store: Store) -> None:
-        backup, dump = create(store, a_task("backup", check=False), a_task("dump", check=False))
+        backup, dump, _ = create(
+            store,
+            a_task("backup", check=False),
+            a_task("dump", check=False),
+            a_follower("upload", ["backup", "dump"]),
+        )
         store.record(Batch(chain_ends=[success(backup, T0), failure(dump)])).result()
         store.record(Batch(chain_ends=[success(backup, _LATER, _LATER, generation=2)])).result()
         store.record(Batch(chain_ends=[failure(backup, T0, T0 + 1)])).result()
@@ -69,7 +74,7 @@ class ChainsContract:
         ]
 
     def test_of_several_ends_in_one_batch_the_last_is_kept(self, store: Store) -> None:
-        (backup,) = create(store, a_task("backup", check=False))
+        backup, _ = create(store, a_task("backup", check=False), a_follower("upload", ["backup"]))
         store.record(Batch(chain_ends=[success(backup, T0), success(backup, _LATER, _LATER)])).result()
         assert store.chain_parents(["backup"])[0].success == success(backup, _LATER, _LATER)
 
@@ -88,7 +93,7 @@ class ChainsContract:
         assert store.chain_uses([backup, upload]) == {upload: b"first"}
 
     def test_a_batch_that_is_refused_keeps_no_end(self, store: Store) -> None:
-        (backup,) = create(store, a_task("backup", check=False))
+        backup, _ = create(store, a_task("backup", check=False), a_follower("upload", ["backup"]))
         refused = Batch(finishes=[a_finish(backup)], chain_ends=[success(backup)], chain_uses=[ChainUse(backup, b"x")])
         assert store.record(refused).exception() is not None
         assert store.chain_parents(["backup"]) == [ChainParent("backup", backup)]
@@ -109,7 +114,7 @@ class ChainsContract:
         assert store.chain_uses([task]) == {}
 
     def test_ends_of_a_removed_parent_are_not_those_of_a_new_one(self, store: Store) -> None:
-        (old,) = create(store, a_task("backup", check=False))
+        old, _ = create(store, a_task("backup", check=False), a_follower("upload", ["backup"]))
         store.record(Batch(chain_ends=[success(old)])).result()
         store.remove([old], T0)
         (new,) = create(store, a_task("backup", check=False))
@@ -126,7 +131,7 @@ class ChainsContract:
         again.close()
 
     def test_of_a_removed_task_nothing_is_kept_once_its_history_is_gone(self, store: Store) -> None:
-        (task,) = create(store, a_task("backup", check=False))
+        task, _ = create(store, a_task("backup", check=False), a_follower("upload", ["backup"]))
         store.record(Batch(chain_ends=[success(task)], chain_uses=[ChainUse(task, b"1")])).result()
         store.remove([task], T0)
         while store.prune(Instant(T0 + 40 * DAY), 30 * DAY):

@@ -57,6 +57,8 @@ class StartReply(Struct, array_like=True, tag=3):
     granted: list[int]
     refused: list[int]
     """These have ended, or another worker has them. A run in neither list belongs to another node."""
+    takes_plain: bool = False
+    """The node reads plain results. One of an earlier version does not say so."""
 
 
 class RunReport(Struct, array_like=True, tag=4):
@@ -67,6 +69,9 @@ class RunReport(Struct, array_like=True, tag=4):
     """Token, task, start time."""
     results: list[tuple[int, RunResult]]
     """Task, and the result of its run."""
+    plain_tasks: list[int] = []
+    plain: bytes = b""
+    """More results, as `wire.plain_results` packs them, and the task of each; only to nodes that take them."""
 
 
 class ResultsStored(Struct, array_like=True, tag=5):

@@ -5,7 +5,8 @@ msgpack frame for each, making and reading them cost more than the functions.
 """
 
 import struct
-from itertools import groupby
+from collections.abc import Iterable
+from itertools import groupby, starmap
 from typing import Final, NamedTuple
 
 from evenbeat.model import Outcome
@@ -53,6 +54,11 @@ def encode_plain_frame(token: int, started: int, ended: int) -> bytes:
 def encode_record(token: int, started: int, ended: int) -> bytes:
     """One of the results that a frame of another kind has many of."""
     return _RECORD.pack(token, started, ended)
+
+
+def encode_records(results: Iterable[tuple[int, int, int]]) -> bytes:
+    """Results by token, start and end, one after the other."""
+    return b"".join(starmap(_RECORD.pack, results))
 
 
 def decode_records(data: bytes) -> PlainResults:

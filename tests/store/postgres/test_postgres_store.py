@@ -7,8 +7,9 @@ import pytest
 from evenbeat.store.contract import Batch, Store
 from evenbeat.store.postgres.batch_recorder import batch_statements
 from evenbeat.store.postgres.postgres_store import PostgresStore
-from evenbeat.testing.samples import T0, a_claim, a_task
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
 from evenbeat.testing.store import StoreContract
+from evenbeat.testing.store_chains import a_follower, create, success
 
 
 class TestPostgresStore(StoreContract):
@@ -56,3 +57,20 @@ class TestPostgresStore(StoreContract):
     def _waits_for_claims(self, connection: psycopg.Connection[tuple[object, ...]]) -> bool:
         asked = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_locks%' AND pid <> pg_backend_pid()"
         return connection.execute(asked).fetchone() is not None
+
+    def test_ends_of_runs_are_kept_only_while_a_task_follows_others(self, store: Store) -> None:
+        (backup,) = create(store, a_task("backup", check=False))
+        store.record(Batch(chain_ends=[success(backup)])).result()
+        assert store.chain_parents(["backup"])[0].success is None
+        create(store, a_follower("upload", ["backup"]))
+        store.record(Batch(chain_ends=[success(backup, T0 + 1)])).result()
+        assert store.chain_parents(["backup"])[0].success == success(backup, T0 + 1)
+
+    def test_batches_whose_columns_have_one_value_or_many_are_one_statement_each(self) -> None:
+        """The server prepares a statement for each combination of the types of its parameters."""
+        same = [a_finish(1), a_finish(2)]
+        different = [same[0], a_finish(2, output="other")._replace(status=None, state=2, attempt=70_000, hard=False)]
+        for finishes in (same, different, [finish._replace(status=None) for finish in same]):
+            (statement,) = batch_statements(Batch(finishes=finishes))
+            assert isinstance(statement.values, dict)
+            assert {type(value) for value in statement.values.values()} <= {str, type(None)}

@@ -45,8 +45,14 @@ class ChainRecorder:
         if not (chains or self.may_be_followed_elsewhere):
             return
         succeeded, failed = ends_for_followers(meaning, flags, for_good, retried)
+        some = np.flatnonzero(succeeded | failed)
+        if not chains:
+            generation, at, went_well = self._tasks.lifecycle.generation, int(now), succeeded[some].tolist()
+            runs = zip(map(ended.__getitem__, some.tolist()), went_well, strict=True)
+            self._ends += [ChainEnd(run.number, succeeded, run.nominal, generation, at) for run, succeeded in runs]
+            return
         parents = []
-        for i in np.flatnonzero(succeeded | failed).tolist():
+        for i in some.tolist():
             run = ended[i]
             name = self._tasks.name_of(run.number, run.name)
             if self.may_be_followed_elsewhere or chains.is_parent(name):

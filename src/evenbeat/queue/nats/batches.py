@@ -7,6 +7,7 @@ from evenbeat.core.run_lease import RunLease
 from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, MAX_RUNS_PER_OFFER, RunOffer, encode_message
 from evenbeat.wire.worker_frames import RunSpec
 
+_NO_LEASE: Final = RunLease()
 _RUN_OVERHEAD: Final = 256
 """Bytes of a run besides its job and its texts, at most."""
 
@@ -25,7 +26,7 @@ class HandedOverRun:
         self.pool = pool
         self.since = since
         """When it was dispatched or adopted, by boot_time of this node."""
-        self.lease = RunLease()
+        self.lease = _NO_LEASE
         self.message: OutgoingOffer | None = None
         self.started = 0
         """By the cluster's clock; 0 if its start was not reported."""

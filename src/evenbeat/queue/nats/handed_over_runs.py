@@ -11,6 +11,7 @@ from evenbeat.core.run_lease import RunFate, RunLease
 from evenbeat.model import SECOND
 from evenbeat.queue.nats.batches import HandedOverRun
 from evenbeat.wire.cluster_messages import RunReport, StartRequest, WorkerStatus
+from evenbeat.wire.plain_results import PlainResults, decode_records, full_results
 from evenbeat.wire.worker_frames import RunResult
 
 _STORED_REMEMBERED_FOR: Final = 6 * SECOND
@@ -35,6 +36,8 @@ class RunReportEffect(NamedTuple):
     safe: list[int]
     """Tokens of runs whose results are no longer needed."""
     late: list[tuple[int, RunResult]]
+    plain: PlainResults
+    """More results."""
 
 
 class HandedOverRuns:
@@ -69,9 +72,14 @@ class HandedOverRuns:
         """Answer a StartRequest: the runs that the worker may start, and the tokens that it must forget."""
         granted: list[HandedOverRun] = []
         refused: list[int] = []
+        leases: dict[RunLease, RunLease | None] = {}  # most runs of a request have the same one: none
         for token, task in request.runs:
             item = self.open.get(token)
-            lease = None if item is None else run_lease.granted_lease(item.lease, request.worker, request.asked, now)
+            lease = None
+            if item is not None:
+                if item.lease not in leases:
+                    leases[item.lease] = run_lease.granted_lease(item.lease, request.worker, request.asked, now)
+                lease = leases[item.lease]
             if item is not None and lease is not None:
                 item.lease = lease
                 granted.append(item)
@@ -111,30 +119,60 @@ class HandedOverRuns:
         return effect
 
     def apply_report(self, report: RunReport) -> RunReportEffect:
-        """Take starts and results; each result counts once, and only from the worker that held the run."""
+        """Take starts and results; each result counts once, and only from the worker that held the run.
+
+        Raise ValueError if plain results cannot be read.
+        """
+        plain = decode_records(report.plain)
+        if len(plain.tokens) != len(report.plain_tasks):
+            raise ValueError(f"{len(plain.tokens)} plain results of {len(report.plain_tasks)} tasks")
         worker = report.worker
-        effect = RunReportEffect([], [], [], [])
+        effect = RunReportEffect([], [], [], [], PlainResults([], [], []))
         for token, _, when in report.starts:
             item = self.open.get(token)
             if item is not None and item.lease.worker in ("", worker):
                 item.started = when
                 effect.starts.append((token, when))
         for task, result in report.results:
-            token = result.token
-            item = self.open.get(token)
-            if item is not None and item.lease.worker in ("", worker):
-                self.remove(item)
-                self._being_stored[token] = worker
+            if self._counts(worker, result.token):
                 effect.results.append(result)
-            elif self._being_stored.get(token) == worker:
-                continue
-            elif self._recall(token) == worker:
-                effect.safe.append(token)
-            elif item is not None or token in self._being_stored or self._owns(task):
-                self._stored[token] = worker
-                effect.safe.append(token)
-                effect.late.append((task, result))
+            else:
+                self._take_repeated(worker, task, result, effect)
+        self._take_plain(worker, report.plain_tasks, plain, effect)
         return effect
+
+    def _take_plain(self, worker: str, tasks: list[int], reported: PlainResults, effect: RunReportEffect) -> None:
+        counting = [i for i, token in enumerate(reported.tokens) if self._counts(worker, token)]
+        if len(counting) == len(reported.tokens):
+            for column, more in zip(effect.plain, reported, strict=True):
+                column.extend(more)
+            return
+        for column, more in zip(effect.plain, reported, strict=True):
+            column.extend([more[i] for i in counting])
+        first_time = set(counting)
+        for i, (task, result) in enumerate(zip(tasks, full_results(reported), strict=True)):
+            if i not in first_time:
+                self._take_repeated(worker, task, result, effect)
+
+    def _counts(self, worker: str, token: int) -> bool:
+        """Is this the first result of a run that this worker holds? It is being stored from now on."""
+        item = self.open.get(token)
+        if item is None or item.lease.worker not in ("", worker):
+            return False
+        self.remove(item)
+        self._being_stored[token] = worker
+        return True
+
+    def _take_repeated(self, worker: str, task: int, result: RunResult, effect: RunReportEffect) -> None:
+        token = result.token
+        if self._being_stored.get(token) == worker:
+            return
+        if self._recall(token) == worker:
+            effect.safe.append(token)
+        elif token in self.open or token in self._being_stored or self._owns(task):
+            self._stored[token] = worker
+            effect.safe.append(token)
+            effect.late.append((task, result))
 
     def mark_stored(self, tokens: Sequence[int], now: int) -> dict[str, list[int]]:
         """These are in the store: who is to be told."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from evenbeat.model import SECOND
+from evenbeat.model import SECOND, Outcome
 from evenbeat.queue.nats.connection import NatsConnection
 from evenbeat.queue.nats.stream import IN_PROGRESS_INTERVAL
 from evenbeat.wire.worker_frames import RunResult, RunSpec
@@ -36,6 +36,7 @@ class HeldRun:
         "is_fenced",
         "kill_at",
         "node",
+        "plain_times",
         "renewed_at",
         "result",
         "run",
@@ -64,8 +65,17 @@ class HeldRun:
         self.is_fenced = False
         """It was ended because no node renewed it."""
         self.result: RunResult | None = None
+        self.plain_times: tuple[int, int] | None = None
+        """When it started and ended, if that is all that its result says; then it has no `result`."""
         self.sent = 0
         self.sends = 0
+
+    @property
+    def full_result(self) -> RunResult | None:
+        """The result, None if the run has not ended."""
+        if self.plain_times is None:
+            return self.result
+        return RunResult(self.token, Outcome.SUCCEEDED, 0, *self.plain_times, b"")
 
 
 class FetchedMessages:

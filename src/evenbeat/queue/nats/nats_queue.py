@@ -22,7 +22,7 @@ from evenbeat.queue.contract import OUTPUT_ANSWER_TIMEOUT
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.batches import HandedOverRun
 from evenbeat.queue.nats.connection import NatsConnection, end_tasks
-from evenbeat.queue.nats.handed_over_runs import HandedOverRuns
+from evenbeat.queue.nats.handed_over_runs import HandedOverRuns, RunReportEffect
 from evenbeat.queue.nats.known_workers import WorkerRegistry
 from evenbeat.queue.nats.output_pieces import OutputPieces
 from evenbeat.queue.nats.publishing import OfferPublisher
@@ -44,6 +44,7 @@ from evenbeat.wire.cluster_messages import (
     node_message_decoder,
 )
 from evenbeat.wire.cluster_view import PoolView, WorkerView
+from evenbeat.wire.plain_results import Results, decode_records
 from evenbeat.wire.worker_frames import OutputFrame, RunResult, RunSpec
 
 _POLL_INTERVAL: Final = 0.5
@@ -77,7 +78,7 @@ class NatsQueue:
         address: QueueAddress,
         node: str,
         *,
-        on_results: Callable[[list[RunResult]], None],
+        on_results: Callable[[Results], None],
         on_started: Callable[[list[tuple[int, int]]], None],
         on_late: Callable[[str, list[tuple[int, RunResult]]], None],
         now: Callable[[], int],
@@ -324,7 +325,7 @@ class NatsQueue:
             self._publisher.remove(item)
         if granted or refused or not is_for_all:
             tokens = [item.token for item in granted]
-            self._send(request.worker, StartReply(self._node, request.asked, tokens, refused))
+            self._send(request.worker, StartReply(self._node, request.asked, tokens, refused, takes_plain=True))
 
     def _renew_leases(self, status: WorkerStatus, now: int) -> None:
         effect = self._handed_over.apply_status(status, now)
@@ -341,8 +342,12 @@ class NatsQueue:
             self._send(status.worker, CancelRuns(self._node, effect.to_cancel))
 
     def _take_report(self, report: RunReport) -> None:
-        reported = self._handed_over.apply_report(report)
-        self._record_deaths(report, reported.results)
+        try:
+            reported = self._handed_over.apply_report(report)
+        except ValueError:
+            self._counts.unreadable += 1
+            return
+        self._record_deaths(report, reported)
         if reported.safe:
             self._send(report.worker, ResultsStored(self._node, reported.safe))
         if reported.starts:
@@ -353,14 +358,22 @@ class NatsQueue:
         if reported.results:
             self._pieces.complete(reported.results)
             self._on_results(reported.results)
+        if reported.plain.tokens:
+            self._on_results(reported.plain)
+        if reported.results or reported.plain.tokens:
             self._notice_none_pending()
 
-    def _record_deaths(self, report: RunReport, results: list[RunResult]) -> None:
-        taken = {result.token for result in results}
-        if self.worker_deaths or any(result.outcome == Outcome.LOST for result in results):
+    def _record_deaths(self, report: RunReport, reported: RunReportEffect) -> None:
+        taken = {result.token for result in reported.results}
+        if self.worker_deaths or any(result.outcome == Outcome.LOST for result in reported.results):
             for task, result in report.results:
                 if result.token in taken:
                     self.worker_deaths.record_end(task, result.outcome, result.output)
+        if self.worker_deaths and reported.plain.tokens:
+            taken = set(reported.plain.tokens)
+            for task, token in zip(report.plain_tasks, decode_records(report.plain).tokens, strict=True):
+                if token in taken:
+                    self.worker_deaths.record_end(task, Outcome.SUCCEEDED, b"")
 
     def _send(self, worker: str, message: MessageToWorker) -> None:
         self._connection.send(self._address.worker(worker), encode_message(message))

@@ -1,7 +1,7 @@
 """Report the runs of a cluster worker to nodes: starts once, results until a node confirms that they are stored."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -12,6 +12,7 @@ from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.connection import NatsConnection
 from evenbeat.queue.nats.held_runs import HeldRun
 from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, OutputPiece, RunReport, encode_message
+from evenbeat.wire.plain_results import encode_records
 from evenbeat.wire.worker_frames import RunResult
 
 _FIRST_RESEND: Final = SECOND
@@ -25,6 +26,7 @@ _MAX_WHOLE_OUTPUTS: Final = 256 << 20
 _PIECE_SIZE: Final = MAX_MESSAGE_SIZE - 1_024
 """Bytes of a whole output in one message."""
 _MAX_STARTS_PER_REPORT: Final = 10_000
+"""Starts, or plain results, in one message."""
 
 ReportedStarts = list[tuple[int, int, int]]
 
@@ -40,20 +42,26 @@ class RunReporter:
         """Runs that have ended and whose results no node has confirmed."""
         self._starts: dict[str, ReportedStarts] = {}
         self._new_results: list[HeldRun] = []
+        self.takes_plain: set[str] = set()
+        """The nodes that are known to read plain results."""
 
     def started(self, held_run: HeldRun, when: int) -> None:
         """The run has started and did not end at once."""
         self._flush_soon()
         self._starts.setdefault(held_run.node, []).append((held_run.token, held_run.task, when))
 
-    def ended(self, held_run: HeldRun) -> None:
-        """The run has ended."""
+    def ended(self, runs: Sequence[HeldRun]) -> None:
+        """These runs have ended."""
+        if not runs:
+            return
         self._flush_soon()
-        held_run.sent = boot_time()
-        if held_run.result is not None and held_run.result.whole:
-            self._bound_whole_outputs(held_run.result)
-        self.unconfirmed[held_run.token] = held_run
-        self._new_results.append(held_run)
+        now = boot_time()
+        for held_run in runs:
+            held_run.sent = now
+            if held_run.result is not None and held_run.result.whole:
+                self._bound_whole_outputs(held_run.result)
+            self.unconfirmed[held_run.token] = held_run
+        self._new_results += runs
 
     def flush(self) -> None:
         """Send what is new, each run to its node."""
@@ -63,7 +71,11 @@ class RunReporter:
         for held_run in new_results:
             by_node.setdefault(held_run.node, []).append(held_run)
         for node, ended in by_node.items():
-            self._send(self._address.node(node), starts.get(node, []), ended)
+            takes_plain = node in self.takes_plain
+            plain = [held_run for held_run in ended if takes_plain and held_run.plain_times is not None]
+            others = [held_run for held_run in ended if not takes_plain or held_run.plain_times is None]
+            self._send_plain(self._address.node(node), plain)
+            self._send(self._address.node(node), starts.get(node, []), others)
 
     def resend_old(self) -> None:
         """Send unconfirmed results again, to all nodes, as another one may own the run by now."""
@@ -96,11 +108,23 @@ class RunReporter:
         if not self._new_results and not self._starts:
             asyncio.get_running_loop().call_soon(self.flush)
 
-    def _send(self, subject: str, starts: ReportedStarts, ended: list[HeldRun]) -> None:
+    def _send_plain(self, subject: str, ended: list[HeldRun]) -> None:
+        self._mark_sent(ended)
+        for first in range(0, len(ended), _MAX_STARTS_PER_REPORT):
+            part = ended[first : first + _MAX_STARTS_PER_REPORT]
+            times = [(held_run.token, *held_run.plain_times) for held_run in part if held_run.plain_times is not None]
+            tasks = [held_run.task for held_run in part]
+            report = RunReport(self._worker, [], [], tasks, encode_records(times))
+            self._connection.send(subject, encode_message(report))
+
+    def _mark_sent(self, ended: list[HeldRun]) -> None:
         now = boot_time()
         for held_run in ended:
             held_run.sent = now
             held_run.sends = min(held_run.sends + 1, 8)
+
+    def _send(self, subject: str, starts: ReportedStarts, ended: list[HeldRun]) -> None:
+        self._mark_sent(ended)
         for first in range(0, len(starts), _MAX_STARTS_PER_REPORT):
             self._connection.send(
                 subject, encode_message(RunReport(self._worker, starts[first : first + _MAX_STARTS_PER_REPORT], []))
@@ -110,7 +134,9 @@ class RunReporter:
                 self._send_whole_output(subject, held_run.result)
         for part in _split_by_size(ended):
             results = [
-                (held_run.task, _without_whole(held_run.result)) for held_run in part if held_run.result is not None
+                (held_run.task, _without_whole(result))
+                for held_run in part
+                if (result := held_run.full_result) is not None
             ]
             self._connection.send(subject, encode_message(RunReport(self._worker, [], results)))
 
@@ -125,8 +151,9 @@ def _split_by_size(ended: Iterable[HeldRun]) -> Iterator[list[HeldRun]]:
     size = 0
     for held_run in ended:
         result = held_run.result
-        assert result is not None
-        more = len(result.output) + len(result.cursor or b"") + _RESULT_OVERHEAD
+        more = _RESULT_OVERHEAD
+        if result is not None:
+            more += len(result.output) + len(result.cursor or b"")
         if part and size + more > MAX_MESSAGE_SIZE:
             yield part
             part, size = [], 0

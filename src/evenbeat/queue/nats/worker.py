@@ -45,7 +45,8 @@ from evenbeat.wire.cluster_messages import (
     run_offer_decoder,
     worker_message_decoder,
 )
-from evenbeat.wire.plain_results import Results, full_results
+from evenbeat.wire.plain_results import PlainResults, Results
+from evenbeat.wire.worker_frames import RunResult
 
 _POLL_INTERVAL: Final = 0.1
 """Seconds between two checks of its runs."""
@@ -309,6 +310,8 @@ class ClusterWorker:
         if not run_lease.is_permission_valid(reply.asked, boot_time()):
             self._give_up_request(reply.asked)
             return
+        if reply.takes_plain:
+            self._reporter.takes_plain.add(reply.node)
         granted = [request.runs.pop(token) for token in reply.granted if token in request.runs]
         refused = [request.runs.pop(token) for token in reply.refused if token in request.runs]
         self._requested_count -= len(granted) + len(refused)
@@ -349,7 +352,23 @@ class ClusterWorker:
 
     def _ended(self, reported: Results) -> None:
         self._time_after_sleep()
-        results = full_results(reported)
+        if isinstance(reported, PlainResults):
+            self._ended_plain(reported)
+        else:
+            self._ended_one_by_one(reported)
+        self._fill_free_slots()
+
+    def _ended_plain(self, reported: PlainResults) -> None:
+        ended = []
+        for token, *times in zip(*reported, strict=True):
+            held_run = self._running.pop(token, None)
+            if held_run is not None:
+                held_run.plain_times = (times[0], times[1])
+                ended.append(held_run)
+        self._reporter.ended(ended)
+        self.runs += len(reported.tokens)
+
+    def _ended_one_by_one(self, results: Sequence[RunResult]) -> None:
         for result in results:
             held_run = self._running.pop(result.token, None)
             if held_run is None:
@@ -358,9 +377,8 @@ class ClusterWorker:
                 result.outcome = Outcome.LOST
                 result.output = CUT_OFF_OUTPUT
             held_run.result = result
-            self._reporter.ended(held_run)
+            self._reporter.ended([held_run])
         self.runs += len(results)
-        self._fill_free_slots()
 
     def _fill_free_slots(self) -> None:
         self._request_starts()

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from evenbeat.store.alert_records import AlertBatch, AlertRefusals
+from evenbeat.store.chain_records import ChainEnd
 from evenbeat.store.common.alert_refusals import without_refused
 from evenbeat.store.common.batch_rows import with_distinct_tasks
 from evenbeat.store.common.group_writer import GroupRefused, GroupWriter
@@ -29,13 +30,11 @@ from evenbeat.store.contract import (
 from evenbeat.store.postgres.alert_changes import ask, known, lock_contacts, write
 from evenbeat.store.postgres.connect import PostgresAddress, is_lost
 from evenbeat.store.postgres.statements import query
-from evenbeat.store.postgres.text import numbers, texts
+from evenbeat.store.postgres.text import numbers, one_value, texts
 from evenbeat.store.postgres.write_session import RECOVERY_TIMEOUT, ConfirmedCommits, SessionLease, WriteSession
 from evenbeat.store.problem_records import ProblemChange, ProblemHold
 
 _TRIES: Final = 3
-_OUTPUT_OF_FINISH = Finish._fields.index("output")
-_CURSOR = Finish._fields.index("cursor")
 _OUTPUT_OF_RESULT = SubmittedResult._fields.index("output")
 _REASON_OF_SKIP = Skip._fields.index("reason")
 _REASON_OF_REFUSAL = Refusal._fields.index("reason")
@@ -48,7 +47,7 @@ class Statement(NamedTuple):
     """A statement and its parameters."""
 
     text: str
-    values: Sequence[object]
+    values: Sequence[object] | Mapping[str, object]
     claims: Sequence[Claim] = ()
     """The claims that it makes; it returns the tasks that were removed before."""
 
@@ -204,7 +203,7 @@ def batch_statements(batch: Batch) -> Iterator[Statement]:
     for refusals in with_distinct_tasks(batch.refusals):
         yield Statement(query("refuse"), _columns(refusals, _REASON_OF_REFUSAL))
     if batch.claims:
-        yield Statement(query("claim"), _columns(batch.claims), batch.claims)
+        yield Statement(query("claim"), _named_columns(Claim._fields, batch.claims), batch.claims)
     if batch.settled:
         yield Statement(query("settle_definitions"), _columns(batch.settled))
     if batch.stops:
@@ -228,7 +227,7 @@ def _problems(batch: Batch) -> Iterator[Statement]:
 def _chains(batch: Batch) -> Iterator[Statement]:
     if batch.chain_ends:
         latest = {(end.task, end.succeeded): end for end in batch.chain_ends}
-        yield Statement(query("keep_chain_ends"), _columns(list(latest.values())))
+        yield Statement(query("keep_chain_ends"), _named_columns(ChainEnd._fields, list(latest.values())))
     if not batch.chain_uses:
         return
     uses = dict(batch.chain_uses)
@@ -242,12 +241,27 @@ def _columns(rows: Sequence[tuple[object, ...]], text: int = -1) -> list[str]:
     return [texts(column) if i == text else numbers(column) for i, column in enumerate(zip(*rows, strict=True))]
 
 
+def _named_columns(
+    names: Sequence[str], rows: Sequence[tuple[object, ...]], text: str = "", but: str = ""
+) -> dict[str, object]:
+    """One array per column, by its name; of a column whose values are all the same, one value instead.
+
+    The server reads an array value by value, and most columns of a batch have one value. The first column is always an
+    array: it says how many rows there are. `text` is the column that holds arbitrary texts, `but` one that is omitted.
+    """
+    columns: dict[str, object] = {}
+    for name, column in zip(names, zip(*rows, strict=True), strict=True):
+        if name == but:
+            continue
+        first = column[0]
+        is_same = name != names[0] and column.count(first) == len(column)
+        columns[f"same_{name}"] = one_value(first) if is_same else None
+        columns[name] = "{}" if is_same else texts(column) if name == text else numbers(column)
+    return columns
+
+
 def _finish(finishes: Sequence[Finish], returned: Sequence[Returned]) -> Iterator[Statement]:
-    columns = list(zip(*finishes, strict=True))
-    arrays = [
-        texts(column) if i == _OUTPUT_OF_FINISH else numbers(column) for i, column in enumerate(columns) if i != _CURSOR
-    ]
-    yield Statement(query("finish"), arrays)
+    yield Statement(query("finish"), _named_columns(Finish._fields, finishes, text="output", but="cursor"))
     if returned:
         yield Statement(query("keep_returned"), [list(column) for column in zip(*returned, strict=True)])
     if saved := {finish.task: finish.cursor for finish in finishes if finish.cursor is not None}:

@@ -39,6 +39,13 @@ def numbers(column: Sequence[object]) -> str:
     return "{" + _encode(column).decode()[1:-1] + "}"
 
 
+def one_value(value: object) -> str | None:
+    """An int, bool or text as a parameter whose type the statement says: by their own types, ints of different sizes
+    would be prepared as different statements.
+    """
+    return value if value is None or isinstance(value, str) else _encode(value).decode()
+
+
 def texts(column: Iterable[str]) -> str:
     """A column of arbitrary texts as an array for PostgreSQL."""
     return "{" + ",".join(map(_quoted, column)) + "}"

@@ -275,18 +275,31 @@ WHERE claims.task = s.task;
 UPDATE claims SET stop = s.stop FROM unnest(%s::bigint[], %s::text[]) AS s (task, stop) WHERE claims.task = s.task;
 
 -- name: finish
-WITH f AS (
-    SELECT * FROM unnest(
-        %s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::integer[], %s::text[], %s::bigint[],
-        %s::smallint[], %s::boolean[], %s::integer[], %s::bigint[], %s::boolean[], %s::bigint[], %s::bigint[],
-        %s::smallint[], %s::boolean[]
+-- A column whose values are all the same comes as one value, and its array is empty.
+WITH ended AS (
+    DELETE FROM claims c USING unnest(
+        %(task)s::bigint[], %(started)s::bigint[], %(ended)s::bigint[], %(outcome)s::text[], %(status)s::integer[],
+        %(output)s::text[], %(last_start)s::bigint[], %(state)s::smallint[], %(hard)s::boolean[],
+        %(attempt)s::integer[], %(changes)s::bigint[], %(flapping)s::boolean[], %(result_at)s::bigint[],
+        %(extra)s::bigint[], %(extra_kind)s::smallint[], %(notable)s::boolean[]
     ) AS f (
         task, started, ended, outcome, status, output, last_start, state, hard, attempt, changes, flapping, result_at,
         extra, extra_kind, notable
     )
-), ended AS (
-    DELETE FROM claims c USING f WHERE c.task = f.task
-    RETURNING f.*, c.nominal, c.generation, c.kind, c.at, c.accounted
+    WHERE c.task = f.task
+    RETURNING c.task, c.nominal, c.generation, c.kind, c.at, c.accounted,
+        coalesce(f.started, %(same_started)s::bigint) AS started, coalesce(f.ended, %(same_ended)s::bigint) AS ended,
+        coalesce(f.outcome, %(same_outcome)s::text) AS outcome, coalesce(f.status, %(same_status)s::integer) AS status,
+        coalesce(f.output, %(same_output)s::text) AS output,
+        coalesce(f.last_start, %(same_last_start)s::bigint) AS last_start,
+        coalesce(f.state, %(same_state)s::smallint) AS state, coalesce(f.hard, %(same_hard)s::boolean) AS hard,
+        coalesce(f.attempt, %(same_attempt)s::integer) AS attempt,
+        coalesce(f.changes, %(same_changes)s::bigint) AS changes,
+        coalesce(f.flapping, %(same_flapping)s::boolean) AS flapping,
+        coalesce(f.result_at, %(same_result_at)s::bigint) AS result_at,
+        coalesce(f.extra, %(same_extra)s::bigint) AS extra,
+        coalesce(f.extra_kind, %(same_extra_kind)s::smallint) AS extra_kind,
+        coalesce(f.notable, %(same_notable)s::boolean) AS notable
 ), learned AS (
     UPDATE progress p
     SET accounted = e.accounted, extra = e.extra, extra_kind = e.extra_kind, last_start = e.last_start,
@@ -312,10 +325,10 @@ WITH f AS (
     FROM ended WHERE notable
 )
 SELECT refuse('a run of task ' || coalesce(
-    (SELECT min(task) FROM f WHERE NOT EXISTS (SELECT FROM claims c WHERE c.task = f.task)),
-    (SELECT min(task) FROM (SELECT task FROM f GROUP BY task HAVING count(*) > 1) AS twice), 0
+    (SELECT min(f) FROM unnest(%(task)s::bigint[]) f WHERE NOT EXISTS (SELECT FROM claims c WHERE c.task = f)),
+    (SELECT min(f) FROM (SELECT f FROM unnest(%(task)s::bigint[]) f GROUP BY f HAVING count(*) > 1) AS twice), 0
 ) || ' ended that has no open claim')
-WHERE (SELECT count(*) FROM ended) <> (SELECT count(*) FROM f);
+WHERE (SELECT count(*) FROM ended) <> cardinality(%(task)s::bigint[]);
 
 -- name: save_cursors
 UPDATE progress SET cursor = s.cursor
@@ -387,8 +400,15 @@ SELECT refuse('there is no task ' || (SELECT min(task) FROM s WHERE task NOT IN 
 WHERE (SELECT count(*) FROM stood) <> (SELECT count(*) FROM s);
 
 -- name: keep_chain_ends
+-- As for `finish`. While no task follows others, nobody asks for ends, and every run has one. A follower that is
+-- committed later than this statement begins learns of none before it, as on a single node.
 INSERT INTO chain_ends (task, succeeded, nominal, generation, at)
-SELECT * FROM unnest(%s::bigint[], %s::boolean[], %s::bigint[], %s::integer[], %s::bigint[])
+SELECT e.task, coalesce(e.succeeded, %(same_succeeded)s::boolean), coalesce(e.nominal, %(same_nominal)s::bigint),
+    coalesce(e.generation, %(same_generation)s::integer), coalesce(e.at, %(same_at)s::bigint)
+FROM unnest(
+    %(task)s::bigint[], %(succeeded)s::boolean[], %(nominal)s::bigint[], %(generation)s::integer[], %(at)s::bigint[]
+) AS e (task, succeeded, nominal, generation, at)
+WHERE EXISTS (SELECT FROM tasks WHERE removed IS NULL AND strpos(definition, '"after') > 0)
 ON CONFLICT (task, succeeded) DO UPDATE
 SET nominal = excluded.nominal, generation = excluded.generation, at = excluded.at;
 
@@ -445,33 +465,37 @@ SELECT refuse('there is no task ' || min(task)) FROM r
 WHERE NOT EXISTS (SELECT FROM progress p WHERE p.task = r.task) HAVING count(*) > 0;
 
 -- name: claim
-WITH c AS (
-    SELECT * FROM unnest(
-        %s::bigint[], %s::bigint[], %s::integer[], %s::smallint[], %s::bigint[], %s::bigint[], %s::bigint[],
-        %s::smallint[], %s::bigint[]
-    ) AS c (task, nominal, generation, kind, at, accounted, extra, extra_kind, token)
-), withdrawn AS MATERIALIZED (
-    SELECT number AS task FROM c JOIN tasks t ON t.number = c.task WHERE t.removed IS NOT NULL
+-- As for `finish`. That a task exists is looked up in the index of `tasks`, whose rows rarely change, so that the row
+-- itself need not be read.
+WITH withdrawn AS MATERIALIZED (
+    SELECT t.number AS task FROM unnest(%(task)s::bigint[]) c JOIN tasks t ON t.number = c WHERE t.removed IS NOT NULL
 ), claimed AS (
     INSERT INTO claims (task, nominal, generation, kind, at, accounted, extra, extra_kind, token)
-    SELECT c.* FROM c
-    WHERE EXISTS (SELECT FROM progress p WHERE p.task = c.task) AND c.task NOT IN (SELECT task FROM withdrawn)
+    SELECT c.task, coalesce(c.nominal, %(same_nominal)s::bigint), coalesce(c.generation, %(same_generation)s::integer),
+        coalesce(c.kind, %(same_kind)s::smallint), coalesce(c.at, %(same_at)s::bigint),
+        coalesce(c.accounted, %(same_accounted)s::bigint), coalesce(c.extra, %(same_extra)s::bigint),
+        coalesce(c.extra_kind, %(same_extra_kind)s::smallint), coalesce(c.token, %(same_token)s::bigint)
+    FROM unnest(
+        %(task)s::bigint[], %(nominal)s::bigint[], %(generation)s::integer[], %(kind)s::smallint[], %(at)s::bigint[],
+        %(accounted)s::bigint[], %(extra)s::bigint[], %(extra_kind)s::smallint[], %(token)s::bigint[]
+    ) AS c (task, nominal, generation, kind, at, accounted, extra, extra_kind, token)
+    WHERE EXISTS (SELECT FROM tasks t WHERE t.number = c.task) AND c.task NOT IN (SELECT task FROM withdrawn)
     ON CONFLICT DO NOTHING RETURNING task
 ), contradiction AS (
     SELECT refuse(coalesce(
         (
-            SELECT 'there is no task ' || min(task) FROM c
-            WHERE NOT EXISTS (SELECT FROM progress p WHERE p.task = c.task)
+            SELECT 'there is no task ' || min(c) FROM unnest(%(task)s::bigint[]) c
+            WHERE NOT EXISTS (SELECT FROM tasks t WHERE t.number = c)
         ),
         'task ' || coalesce(
             (
-                SELECT min(task) FROM c
-                WHERE task NOT IN (SELECT task FROM claimed) AND task NOT IN (SELECT task FROM withdrawn)
+                SELECT min(c) FROM unnest(%(task)s::bigint[]) c
+                WHERE c NOT IN (SELECT task FROM claimed) AND c NOT IN (SELECT task FROM withdrawn)
             ),
-            (SELECT min(task) FROM (SELECT task FROM c GROUP BY task HAVING count(*) > 1) AS twice)
+            (SELECT min(c) FROM (SELECT c FROM unnest(%(task)s::bigint[]) c GROUP BY c HAVING count(*) > 1) AS twice)
         ) || ' has an open claim: it must end before the next'
     ))
-    WHERE (SELECT count(*) FROM claimed) + (SELECT count(*) FROM withdrawn) <> (SELECT count(*) FROM c)
+    WHERE (SELECT count(*) FROM claimed) + (SELECT count(*) FROM withdrawn) <> cardinality(%(task)s::bigint[])
 )
 SELECT task FROM withdrawn UNION ALL SELECT count(*) FROM contradiction HAVING count(*) > 0;
 
