@@ -11,6 +11,7 @@ from pathlib import Path
 import compacting_process
 import pytest
 from compacting_process import is_whole
+from database_of_before import make_runs_rows
 
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.store_history import minutes_later, record_run
@@ -23,11 +24,14 @@ KILLED = -9
 FAILED = 3
 
 
-@pytest.fixture
-def store_file(tmp_path: Path) -> Path:
+@pytest.fixture(params=["log", "rows"])
+def store_file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Runs are in the log, or the database is one of an evenbeat of before."""
     path = tmp_path / "x.db"
     with closing(SqliteStore(path)) as store:
         fill_history(store)
+    if request.param == "rows":
+        make_runs_rows(path)
     return path
 
 

@@ -74,6 +74,17 @@ class Layers(RuleBasedStateMachine):
         submitted = a_submitted_result(task, self.now, output, made=made, notable=notable)
         self.on_both(lambda store: store.record(Batch(told=[submitted])).result())
 
+    @rule(outputs=st.lists(outputs, min_size=2, max_size=20), notable=st.booleans())
+    def submit_many(self, outputs: list[str], notable: bool) -> None:
+        """Results that come together are one commit."""
+        known = [task for task in TASKS if task not in self.removed]
+        told = []
+        for i, output in enumerate(outputs):
+            self.now = Instant(self.now + 11 * MINUTE + 1)
+            task = known[i % len(known)]
+            told.append(a_submitted_result(task, self.now, output, made=i % 4, notable=notable and i % 3 == 0))
+        self.on_both(lambda store: store.record(Batch(told=told)).result())
+
     @rule(task=tasks)
     def remove(self, task: int) -> None:
         if len(self.removed) < 2:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from crashing_node import CrashingNode
 from fickle_receivers import HTTP_BEHAVIOURS, MAIL_BEHAVIOURS, FickleHttpReceiver, FickleSmtpReceiver
 from notification_oracle import CheckResult, Evidence, Quiet, findings, read
+from run_log_reader import show_logged_runs
 from waiting import eventually
 
 from evenbeat.client.database import open_client
@@ -314,6 +315,7 @@ class NotifyingNode(CrashingNode, NotifyingWorld):
     def connection(self) -> Iterator[Any]:
         with closing(sqlite3.connect(f"{self.database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("BEGIN")
+            show_logged_runs(connection)
             yield connection
 
     def kill_sender(self) -> None:

@@ -1,6 +1,7 @@
 """The oracle of the crash tests: reads what the runs wrote and what the store remembers, and says what is not right.
 
-It shares no code with evenbeat: the file through plain SQL, the grid and the windows by its own arithmetic.
+It shares no code with evenbeat: the file through plain SQL and a reader of its own for the log of runs, the grid and
+the windows by its own arithmetic.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from packed_runs import packed_runs
+from run_log_reader import show_logged_runs
 from run_oracle_checks import COLUMNS, Result, miscounted, misjudged, result_of
 from run_oracle_jobs import CHAIN, Span, parents_of, retries_of, wrongly_chained, wrongly_retried, wrongly_stopped
 
@@ -155,6 +157,7 @@ def _read_store(connection: sqlite3.Connection) -> tuple[list[Task], dict[str, i
         for name, text in connection.execute("SELECT name, definition FROM periods")
     }
     runs, skips, results = defaultdict(list), defaultdict(list), defaultdict(list)
+    show_logged_runs(connection)
     for table in ("plain_runs", "notable_runs"):
         for task, *row in connection.execute(f"SELECT task, nominal, kind, generation, claimed, outcome FROM {table}"):
             runs[task].append(Run(*row))

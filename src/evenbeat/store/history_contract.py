@@ -1,9 +1,9 @@
 """The part of the store contract that bounds the size of history: packed runs, and summaries of hours and days.
 
-A run that has ended is first a row of its own, as `Store.record` keeps it. A node then packs such rows into *parts*:
-many runs in the order of tasks, compressed. Later parts are merged into fewer, runs are left out as `core.retention`
-says, and summaries take their place. A store decides nothing of that: it keeps what it is given, each step as a whole
-or not at all, so that a crash at any moment neither loses a run nor shows one twice.
+A run that has ended is first kept as `Store.record` does it: as a row, or in a log. A node then packs such runs into
+*parts*: many runs in the order of tasks, compressed. Later parts are merged into fewer, runs are left out as
+`core.retention` says, and summaries take their place. A store decides nothing of that: it keeps what it is given, each
+step as a whole or not at all, so that a crash at any moment neither loses a run nor shows one twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
 
 class UnpackedRuns(NamedTuple):
-    """The oldest runs that are rows of their own."""
+    """The oldest runs that are not packed."""
 
     runs: Sequence[PackedRun]
     plain: int
@@ -63,6 +63,8 @@ class UnpackedRuns(NamedTuple):
     """The ids of the last row in each of the two tables; 0 for none."""
     ids: tuple[Sequence[int], Sequence[int]] = ((), ())
     """The ids of all of them, in each table, for a store whose ids are not in the order of commits."""
+    records: Sequence[int] = ()
+    """The ids of the records that hold them, for a store that logs runs together."""
 
 
 class LayerSize(NamedTuple):
@@ -81,7 +83,7 @@ class StoreSize(NamedTuple):
     free: int
     """Free pages within it."""
     unpacked: int
-    """How many runs are rows of their own, about."""
+    """How many runs are not packed, about."""
     layers: dict[Layer, LayerSize]
 
 
@@ -93,19 +95,22 @@ class PartGone(Exception):
 class LayeredHistory(Protocol):
     """A store whose history has layers. Optional: of another store, `Store.prune` alone bounds the history.
 
-    `Store.runs`, `Store.starts`, `Store.whole_output` and `task_snapshot` read rows and packed runs alike: packing
+    `Store.runs`, `Store.starts`, `Store.whole_output` and `task_snapshot` read packed runs and others alike: packing
     changes no answer.
     """
 
     # Packing: each of these is one commit
 
     def unpacked(self, most: int) -> UnpackedRuns:
-        """Up to `most` runs that ended and are rows of their own, the oldest ones, in no order."""
+        """The oldest runs that ended and are not packed, in no order: `most`, or all if there are fewer.
+
+        There may be more if some of them were recorded together.
+        """
 
     def pack(self, unpacked: UnpackedRuns, since: Sequence[tuple[int, Sequence[PackedRun]]]) -> None:
-        """Replace these rows by one part of the layer RECENT per given hour; all runs of `unpacked` are in one of them.
+        """Replace these runs by one part of the layer RECENT per given hour; all runs of `unpacked` are in one of them.
 
-        Raise PartGone if some of the rows are gone.
+        Raise PartGone if some of them are gone.
         """
 
     # Parts

@@ -134,6 +134,19 @@ class LayersContract:
         assert sorted(run.nominal for run in layered.unpacked(3).runs) == [minutes_later(i) for i in range(3)]
         assert len(layered.unpacked(ALL).runs) == 6
 
+    def test_there_are_no_fewer_runs_to_pack_than_asked_for(self, store: Store, layered: LayeredHistory) -> None:
+        tasks = [number_of(store, f"t{i}") for i in range(5)]
+        for minute in range(4):
+            at = minutes_later(minute)
+            store.record(Batch(claims=[a_claim(task, at) for task in tasks])).result()
+            store.record(Batch(finishes=[a_finish(task, at) for task in tasks])).result()
+        before = history_of(store, tasks)
+        unpacked = layered.unpacked(7)
+        assert 7 <= len(unpacked.runs) <= 10
+        layered.pack(unpacked, [(T0, unpacked.runs)])
+        assert history_of(store, tasks) == before
+        assert len(layered.unpacked(ALL).runs) == 20 - len(unpacked.runs)
+
     def test_a_packed_run_holds_all_that_is_known_of_it(self, store: Store, layered: LayeredHistory) -> None:
         a = number_of(store)
         claim = a_claim(a)._replace(generation=2, kind=1)

@@ -230,7 +230,7 @@ def test_every_table_is_strict(tmp_path: Path) -> None:
     SqliteStore(path).close()
     connection = sqlite3.connect(path)
     tables = connection.execute("SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'").fetchall()
-    assert len(tables) == 23
+    assert len(tables) == 24
     assert all(strict for _, strict in tables)
     connection.close()
 
@@ -342,7 +342,8 @@ def test_rows_that_make_no_sense_are_damage_and_not_a_crash(tmp_path: Path) -> N
     (entry,) = store.create([a_task("a")], "me", T0)
     store.record(Batch(claims=[a_claim(entry.number)])).result()
     store.record(Batch(finishes=[a_finish(entry.number)])).result()
-    store.writer.changes.submit(lambda c: c.execute("UPDATE plain_runs SET outcome = 'qucceeded'") and None).result()
+    row = f"1, NULL, {entry.number}, {T0}, 0, 0, {T0}, {T0}, {T0}, 'qucceeded', 0, NULL, 1, 1, ''"
+    store.writer.changes.submit(lambda c: c.execute(f"INSERT INTO plain_runs VALUES ({row})") and None).result()
     with pytest.raises(DatabaseDamaged, match="qucceeded"):
         store.runs()
     store.writer.changes.submit(lambda c: c.execute("UPDATE tasks SET definition = '{'") and None).result()

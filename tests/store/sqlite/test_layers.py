@@ -8,8 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from database_of_before import make_runs_rows
 
-from evenbeat.model import HOUR, Instant
+from evenbeat.model import HOUR, MINUTE, Instant
 from evenbeat.store.history_contract import Layer, PartGone
 from evenbeat.store.sqlite.connect import migrate
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -45,13 +46,46 @@ def change(path: Path, statement: str, *values: object) -> None:
         assert connection.execute(statement, values).rowcount > 0
 
 
-def flip(path: Path, block: int, at: int = 20) -> None:
-    """Flip a bit of a block."""
+def flip(path: Path, block: int, table: str = "blocks", at: int = 20) -> None:
+    """Flip a bit of a block, or of a record of the log."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        ((body,),) = connection.execute("SELECT body FROM blocks WHERE id = ?", (block,)).fetchall()
+        ((body,),) = connection.execute(f"SELECT body FROM {table} WHERE id = ?", (block,)).fetchall()
         changed = bytearray(body)
         changed[at] ^= 4
-        connection.execute("UPDATE blocks SET body = ? WHERE id = ?", (bytes(changed), block))
+        connection.execute(f"UPDATE {table} SET body = ? WHERE id = ?", (bytes(changed), block))
+
+
+class TestUpgrade:
+    @pytest.mark.parametrize("most", [1, 7, 1_000])
+    def test_rows_of_before_are_answered_and_packed_before_the_log(self, path: Path, most: int) -> None:
+        with closing(SqliteStore(path)) as store:
+            tasks = fill_history(store)
+            before = history_of(store, tasks)
+        make_runs_rows(path)
+        with closing(SqliteStore(path)) as store:
+            assert store.size().unpacked == 32
+            assert history_of(store, tasks) == before
+            record_run(store, tasks[0], minutes_later(20))
+            record_run(store, tasks[1], minutes_later(21), outcome="failed")
+            before = history_of(store, tasks)
+            packed = []
+            while (unpacked := store.unpacked(most)).runs:
+                packed.append({run.claimed >= minutes_later(20) for run in unpacked.runs})
+                store.pack(unpacked, [(T0, unpacked.runs)])
+                assert history_of(store, tasks) == before
+            assert all(len(some) == 1 for some in packed), "rows, or runs of the log"
+            assert packed == sorted(packed, key=max), "rows come first"
+            assert store.size().unpacked == 0
+
+    def test_rows_of_before_are_pruned(self, path: Path) -> None:
+        with closing(SqliteStore(path)) as store:
+            tasks = fill_history(store)
+        make_runs_rows(path)
+        with closing(SqliteStore(path)) as store:
+            record_run(store, tasks[0], minutes_later(60))
+            while store.prune(minutes_later(120), 70 * MINUTE):
+                pass
+            assert [run.nominal for run in store.runs() if run.ended is not None] == [minutes_later(60)]
 
 
 class TestSpace:
@@ -98,7 +132,7 @@ class TestSpace:
         fill_history(store)
         pack_all(store)
         with closing(sqlite3.connect(path)) as connection:
-            for table in ("plain_runs", "notable_runs"):
+            for table in ("plain_runs", "notable_runs", "run_log"):
                 assert connection.execute(f"SELECT count(*) FROM {table}").fetchall() == [(0,)]
 
 
@@ -168,6 +202,34 @@ class TestDamage:
         change(path, "UPDATE blocks SET body = ? WHERE id = 1", body)
         assert [run.nominal for run in store.runs(a)] == [minutes_later(1)]
         assert len(store.starts(T0, minutes_later(9))) == 2, "these are not kept in the blocks"
+
+    @pytest.mark.parametrize("body", [None, b"", b"\n", b"\13" * 99])
+    def test_so_is_a_record_of_the_log(
+        self, store: SqliteStore, path: Path, caplog: pytest.LogCaptureFixture, body: bytes | None
+    ) -> None:
+        a = number_of(store)
+        for minute in range(4):
+            record_run(store, a, minutes_later(minute))
+        if body is None:
+            flip(path, 2, "run_log")
+        else:
+            change(path, "UPDATE run_log SET body = ? WHERE id = 2", body)
+        expected = [minutes_later(i) for i in (3, 2, 0)]
+        with caplog.at_level(logging.ERROR, "evenbeat.store"):
+            assert [run.nominal for run in store.runs(a)] == [run.nominal for run in store.runs()] == expected
+            assert len(store.starts(T0, minutes_later(9))) == 3
+            pack_all(store)
+            pack_all(store)
+            record_run(store, a, minutes_later(4))
+            pack_all(store)
+        assert [run.nominal for run in store.runs(a)] == [minutes_later(4), *expected]
+        assert store.size().unpacked == 1, "it stays as it is, for whoever wants to look at it ..."
+        assert "block 2 of the log of runs is damaged" in "".join(record.getMessage() for record in caplog.records)
+        assert len(caplog.records) == 1
+        store.prune(minutes_later(60), 2 * HOUR)
+        assert store.size().unpacked == 1
+        store.prune(minutes_later(60), HOUR // 2)
+        assert store.size().unpacked == 0, "... until its runs are too old"
 
     def test_starts_are_counted_again_if_they_are_damaged(self, store: SqliteStore, path: Path) -> None:
         tasks = fill_history(store)

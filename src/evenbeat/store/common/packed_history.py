@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from msgspec import Struct
 from evenbeat.model import SECOND, Instant, Outcome, RunKind, State
 from evenbeat.store.common.int_columns import DamagedBlock, IntColumn, pack_changes, pack_values, unpack
 from evenbeat.store.common.run_blocks import RunBlock, read_safely, sealed, unsealed
+from evenbeat.store.common.run_log import LogBlock
 from evenbeat.store.contract import FOREVER, RunRecord
 from evenbeat.store.history_contract import PackedRun, Part
 
@@ -59,6 +60,16 @@ class PackedParts(Protocol):
         """Name of each of these tasks that the store knows, and whether it is a check."""
 
 
+class LoggedRuns(Protocol):
+    """The log of runs that are not packed, as it is at one moment."""
+
+    def records(self, since: int, before: int) -> list[BlockPlace]:
+        """The records with runs that were claimed from `since` to before `before`; they are in no part."""
+
+    def bodies(self, records: Sequence[int]) -> Iterator[bytes]:
+        """What these records hold, in the order in which they are given."""
+
+
 class DamageReports:
     """Reports each damaged block once: whatever else is in the history is still answered."""
 
@@ -74,52 +85,59 @@ class DamageReports:
         except DamagedBlock as e:
             if (part, block) not in self._reported:
                 self._reported.add((part, block))
+                what = f"block {block} of part {part}" if part else f"block {block} of the log of runs"
                 _log.error(
-                    "%s: block %d of part %d is damaged (%s): the %d records in it are left out of all answers. "
+                    "%s: %s is damaged (%s): the %d records in it are left out of all answers. "
                     "The rest is not harmed. A backup of before still has them; check the disk",
-                    *(self._database, block, part, e, rows),
+                    *(self._database, what, e, rows),
                     extra={"action": "history_block_damaged", "part": part, "block": block},
                 )
 
 
 class PackedHistory:
-    """Reads packed runs."""
+    """Reads packed runs, and those in the log, if a store has one."""
 
-    def __init__(self, parts: PackedParts, damage: DamageReports) -> None:
+    def __init__(self, parts: PackedParts, damage: DamageReports, log: LoggedRuns | None = None) -> None:
         self._parts = parts
+        self._log = log
         self._damage = damage
         self._tasks: dict[int, tuple[str, bool] | None] = {}
 
     def newest(
         self, found: list[RunRecord], task: int | None, before: int, most: int, *, notable: bool
     ) -> list[RunRecord]:
-        """The newest runs, no more than `most`, of those found elsewhere and of packed ones, in no order."""
+        """The newest runs, no more than `most`, of those found elsewhere and of logged and packed ones, in no order."""
         newest = _Newest(found, most)
+        if task is not None and not self._knows(task):
+            return newest.runs
+        if self._log is not None:
+            records = self._log.records(newest.floor(), before)
+            records.sort(key=_last_claimed, reverse=True)
+            self._add(newest, _Found(records, self._log.bodies, LogBlock), task, before, notable=notable)
         if task is None:
             parts = [part for part, _ in self._parts.run_parts(newest.floor(), before)]
             for part in sorted(parts, key=_last_claimed, reverse=True):
                 if part.last_claimed < newest.floor():
                     break
-                self._add(newest, self._parts.blocks_of_part(part.number), None, before, notable=notable)
-        elif self._knows(task):
+                blocks = _Found(self._parts.blocks_of_part(part.number), self._parts.bodies, RunBlock)
+                self._add(newest, blocks, None, before, notable=notable)
+        else:
             places = self._parts.blocks_of_task(task, newest.floor(), before)
             places.sort(key=_last_claimed, reverse=True)
-            self._add(newest, places, task, before, notable=notable)
+            self._add(newest, _Found(places, self._parts.bodies, RunBlock), task, before, notable=notable)
         return newest.runs
 
-    def _add(
-        self, newest: "_Newest", places: Sequence[BlockPlace], task: int | None, before: int, *, notable: bool
-    ) -> None:
-        for some in _batched(places):
+    def _add(self, newest: "_Newest", found: "_Found", task: int | None, before: int, *, notable: bool) -> None:
+        for some in _batched(found.places):
             floor = newest.floor()
             wanted = [
                 place
                 for place in some
                 if place.last_claimed >= floor and place.first_claimed < before and (place.notable or not notable)
             ]
-            for place, body in zip(wanted, self._parts.bodies([place.id for place in wanted]), strict=True):
+            for place, body in zip(wanted, found.bodies([place.id for place in wanted]), strict=True):
                 with self._damage.skipped(place.part, place.id, place.rows):
-                    block = RunBlock(body)
+                    block = found.opened(body)
                     runs = (
                         block.runs_between(floor, before, notable=notable)
                         if task is None
@@ -147,6 +165,11 @@ class PackedHistory:
         counted: Counter[int] = Counter()
         for part, body in self._parts.run_parts(since, until):
             counted += self._starts_of(part, body, since, until)
+        if self._log is not None:
+            records = self._log.records(since, until)
+            for place, body in zip(records, self._log.bodies([record.id for record in records]), strict=True):
+                with self._damage.skipped(place.part, place.id, place.rows):
+                    counted.update(at // SECOND for at in LogBlock(body).claimed() if since <= at < until)
         return counted
 
     def _starts_of(self, part: Part, body: bytes | None, since: int, until: int) -> Counter[int]:
@@ -183,6 +206,14 @@ class PackedHistory:
     def _part_bodies(self, part: int) -> Iterator[tuple[BlockPlace, bytes]]:
         for some in _batched(self._parts.blocks_of_part(part)):
             yield from zip(some, self._parts.bodies([place.id for place in some]), strict=True)
+
+
+class _Found(NamedTuple):
+    """Blocks or records that may hold runs that are asked for."""
+
+    places: Sequence[BlockPlace]
+    bodies: Callable[[Sequence[int]], Iterator[bytes]]
+    opened: Callable[[bytes], RunBlock | LogBlock]
 
 
 class _Newest:

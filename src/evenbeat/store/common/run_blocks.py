@@ -64,15 +64,16 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_Columns).decode
 
 
-def sealed(data: bytes) -> bytes:
+def sealed(data: bytes, version: int = _VERSION) -> bytes:
     """The body of a block: its columns with version and checksum."""
-    return bytes((_VERSION,)) + zlib.crc32(data).to_bytes(4, "little") + data
+    return bytes((version,)) + zlib.crc32(data).to_bytes(4, "little") + data
 
 
-def unsealed(body: bytes) -> bytes:
+def unsealed(body: bytes, versions: Sequence[int] = (_VERSION,)) -> bytes:
     """The columns of a block; raise DamagedBlock if they are not what was written."""
-    if body[:1] != bytes((_VERSION,)):
-        raise DamagedBlock(f"its version is {body[:1].hex() or 'missing'}, and this program reads {_VERSION}")
+    if not body or body[0] not in versions:
+        known = " and ".join(map(str, versions))
+        raise DamagedBlock(f"its version is {body[:1].hex() or 'missing'}, and this program reads {known}")
     data = body[_HEADER:]
     if zlib.crc32(data) != int.from_bytes(body[1:_HEADER], "little"):
         raise DamagedBlock("its checksum is wrong")
@@ -83,7 +84,7 @@ def read_safely(read: Callable[[], T]) -> T:
     """Read from a block; whatever goes wrong means that it is damaged."""
     try:
         return read()
-    except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as e:
+    except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError, zlib.error) as e:
         raise DamagedBlock(f"{type(e).__name__}: {e}") from e
 
 

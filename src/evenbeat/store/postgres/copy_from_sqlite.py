@@ -3,12 +3,15 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from evenbeat.model import DAY, Task
+from evenbeat.store.common.packed_history import DamageReports
+from evenbeat.store.common.run_log import LogBlock
 from evenbeat.store.contract import ENVIRONMENT_TOLD, StoreError
 from evenbeat.store.postgres.connect import Connection, PostgresAddress, prepare
 from evenbeat.store.postgres.statements import fill_in, query
@@ -50,6 +53,8 @@ _COLUMNS: Final = {
     "settings": "key, value",
 }
 """Tables and columns; they have the same names in both databases."""
+_LOGGED: Final = {"plain_runs": "runs - notable", "notable_runs": "notable"}
+"""Tables whose rows may be in the log of runs, and how many of those in a record."""
 _ORDER: Final = dict.fromkeys(
     (
         "plain_runs",
@@ -115,11 +120,16 @@ def _copy(
     _must_be_empty(connection, address)
     _make_days(source, connection)
     copied = {}
+    damage = DamageReports("the file that is copied")
     for table, columns in _COLUMNS.items():
         counted = f"SELECT count(*) FROM {table} WHERE NOT ({_LEFT_OUT.get(table, 'false')})"  # noqa: S608 - our words
         (total,) = source.execute(counted).fetchone()
         rows = _rows(source, table, columns)
         more = ""
+        if table in _LOGGED:
+            (logged,) = source.execute(f"SELECT coalesce(sum({_LOGGED[table]}), 0) FROM run_log").fetchone()  # noqa: S608
+            total += logged
+            rows = chain(rows, _logged_rows(source, damage, notable=table == "notable_runs"))
         if table == "tasks":
             rows, more = map(_task_row, rows), ", stamp, is_check, is_off, labels, limit_key"
         with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({columns}{more}) FROM STDIN") as copy:
@@ -153,8 +163,14 @@ def _must_be_empty(connection: Connection, address: PostgresAddress) -> None:
 
 
 def _make_days(source: sqlite3.Connection, connection: Connection) -> None:
-    claimed = "SELECT claimed FROM plain_runs UNION ALL SELECT claimed FROM notable_runs"
-    first, last = source.execute(f"SELECT min(claimed), max(claimed) FROM ({claimed})").fetchone()  # noqa: S608 - ours
+    claimed = " UNION ALL ".join(
+        [
+            "SELECT claimed AS first, claimed AS last FROM plain_runs",
+            "SELECT claimed, claimed FROM notable_runs",
+            "SELECT first_claimed, last_claimed FROM run_log",
+        ]
+    )
+    first, last = source.execute(f"SELECT min(first), max(last) FROM ({claimed})").fetchone()  # noqa: S608 - ours
     if first is not None and last - first < _MOST_DAYS * DAY:
         connection.execute(query("ensure_days"), (first, last // DAY - first // DAY + 1))
 
@@ -171,6 +187,16 @@ def _rows(source: sqlite3.Connection, table: str, columns: str) -> Iterator[tupl
             for i in flags:
                 values[i] = None if values[i] is None else bool(values[i])
             yield tuple(values)
+
+
+def _logged_rows(source: sqlite3.Connection, damage: DamageReports, *, notable: bool) -> Iterator[tuple[Any, ...]]:
+    """The runs in the log, as rows of a table of runs. Damaged records are reported and left out."""
+    for number, rows, body in source.execute("SELECT id, runs, body FROM run_log ORDER BY id"):
+        with damage.skipped(0, number, rows):
+            for run in LogBlock(body).runs():
+                if run.notable == notable:
+                    row = {**run._asdict(), "state": None if run.state < 0 else run.state}
+                    yield tuple(row[column] for column in _RUN.split(", "))
 
 
 def _task_row(row: tuple[Any, ...]) -> tuple[Any, ...]:

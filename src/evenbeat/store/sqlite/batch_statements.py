@@ -7,11 +7,10 @@ for each statement.
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from operator import itemgetter, pos
-from typing import Literal
 
 from evenbeat.store.common.batch_rows import with_distinct_tasks
+from evenbeat.store.common.run_log import EndedRuns, log_records
 from evenbeat.store.contract import (
     NEVER,
     NONE_WITHDRAWN,
@@ -25,7 +24,7 @@ from evenbeat.store.contract import (
     WithdrawnTasks,
 )
 from evenbeat.store.problem_records import ProblemChange, ProblemHold
-from evenbeat.store.sqlite.many_rows import execute_rows
+from evenbeat.store.sqlite.many_rows import execute_returning, execute_rows
 from evenbeat.store.sqlite.statements import as_list, query
 
 Row = tuple[object, ...]
@@ -38,8 +37,8 @@ def record(connection: sqlite3.Connection, batch: Batch) -> WithdrawnTasks:
         execute_rows(connection, "start", batch.starts)
     if batch.finishes or batch.cursors:
         _finish_all(connection, batch)
-    for submitted in with_distinct_tasks(batch.told):
-        _submit(connection, submitted)
+    if batch.told:
+        _submit_all(connection, batch.told)
     for records in with_distinct_tasks(batch.standings):
         _update_known(connection, "record_progress", [row[:6] for row in records])
         _update_progress_of_claims(connection, records)
@@ -133,82 +132,71 @@ def _claim(connection: sqlite3.Connection, claims: Sequence[Claim]) -> Withdrawn
 
 
 def _finish(connection: sqlite3.Connection, finishes: Sequence[Finish]) -> None:
-    finishes = sorted(finishes, key=itemgetter(0))
-    notable = [finish for finish in finishes if finish.notable]
-    plain = [finish for finish in finishes if not finish.notable] if notable else finishes
-    history = _add_runs(connection, plain, "plain") + _add_runs(connection, notable, "notable")
-    cursors = [(f.task, f.cursor) for f in finishes if f.cursor is not None]
-    if cursors:
-        execute_rows(connection, "save_cursors", cursors)
-    settled = 0
-    if history == len(finishes):
-        settled = execute_rows(connection, "settle", [finish[:1] for finish in finishes])
-    if settled != len(finishes):
-        opened, _ = _open_and_known(connection, finishes)
-        without = [finish.task for finish in finishes if finish.task not in opened]
-        raise ContradictoryBatch(f"a run of task {without[0]} ended that has no open claim")
-
-
-def _add_runs(connection: sqlite3.Connection, finishes: Sequence[Finish], kind: Literal["plain", "notable"]) -> int:
-    """Add runs that ended to their history, and their results to the tasks; return how many had a claim.
+    """Log runs that ended, and give their results to their tasks.
 
     Works by columns: making rows one by one holds Python's global lock for longer than it takes to bind them. The
-    driver takes three times as long for a bool as for an int, hence `pos`: +True is 1. It is slow with None too:
-    state -1 means no state.
+    driver takes three times as long for a bool as for an int, hence `pos`: +True is 1.
     """
-    if not finishes:
-        return 0
+    finishes = sorted(finishes, key=itemgetter(0))
     (
-        task, started, ended, outcome, status, output, _, last_start, state, hard, attempt, changes, flapping,
-        result_at, extra, extra_kind, _,
+        task, started, ended, outcome, status, output, cursor, last_start, state, hard, attempt, changes, flapping,
+        result_at, extra, extra_kind, notable,
     ) = zip(*finishes, strict=True)  # fmt: skip
-    first = _next_id(connection, f"{kind}_runs")
-    ids = range(first, first + len(finishes))
-    hard = tuple(map(pos, hard))
+    claims = sorted(execute_returning(connection, "settle", zip(task, strict=True)))
+    if len(claims) != len(finishes):
+        ended_claims = {claim[0] for claim in claims}
+        without = [number for number in task if number not in ended_claims]
+        twice = [number for number, times in Counter(task).items() if times > 1]
+        raise ContradictoryBatch(f"a run of task {(without + twice)[0]} ended that has no open claim")
+    _, nominal, generation, kind, claimed, accounted = zip(*claims, strict=True)
     given = [state if at == since else -1 for state, at, since in zip(state, result_at, started, strict=True)]
-    kept = [text[:PLAIN_OUTPUT_LENGTH] for text in output] if kind == "plain" else output
-    runs = zip(task, ids, started, ended, outcome, status, given, hard, attempt, kept, strict=True)
-    history = execute_rows(connection, f"finish_{kind}", runs)
-    newest = (ids, repeat(0)) if kind == "plain" else (repeat(0), ids)
+    kept = output
+    if any(output):
+        kept = tuple(o if n else o[:PLAIN_OUTPUT_LENGTH] for o, n in zip(output, notable, strict=True))
     results = zip(
-        task, *newest, started, ended, outcome, output, last_start, state, hard, attempt, changes, map(pos, flapping),
-        result_at, extra, extra_kind, strict=False,
+        task, accounted, started, ended, outcome, output, last_start, state, map(pos, hard), attempt, changes,
+        map(pos, flapping), result_at, extra, extra_kind, strict=True,
     )  # fmt: skip
     execute_rows(connection, "update_results", results)
-    return history
+    _log(
+        connection,
+        EndedRuns(
+            task, claimed, ended, nominal, generation, kind, started, outcome, status, given, hard, attempt, kept,
+            notable,
+        ),
+    )  # fmt: skip
+    cursors = [(number, new) for number, new in zip(task, cursor, strict=True) if new is not None]
+    if cursors:
+        execute_rows(connection, "save_cursors", cursors)
 
 
-def _submit(connection: sqlite3.Connection, submitted: Sequence[SubmittedResult]) -> None:
+def _log(connection: sqlite3.Connection, ended: EndedRuns) -> None:
+    for logged in log_records(ended):
+        connection.execute(query("log_runs"), logged)
+
+
+def _submit_all(connection: sqlite3.Connection, submitted: Sequence[SubmittedResult]) -> None:
     _check_known(connection, submitted)
-    plain = [s for s in submitted if not s.notable]
-    notable = [s for s in submitted if s.notable]
-    first_plain = _next_id(connection, "plain_runs") if plain else 0
-    first_notable = _next_id(connection, "notable_runs") if notable else 0
-    execute_rows(
-        connection, "submit_plain", [_run_row(s, i, PLAIN_OUTPUT_LENGTH) for i, s in enumerate(plain, first_plain)]
-    )
-    execute_rows(
-        connection, "submit_notable", [_run_row(s, i, len(s.output)) for i, s in enumerate(notable, first_notable)]
-    )
-    results = [_result_row(s, i, 0) for i, s in enumerate(plain, first_plain)]
-    results += [_result_row(s, 0, i) for i, s in enumerate(notable, first_notable)]
-    connection.executemany(query("update_submitted_results"), results)
-    _update_progress_of_claims(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in submitted])
+    _log(connection, EndedRuns._make(zip(*map(_ended_run, submitted), strict=True)))
+    for some in with_distinct_tasks(submitted):
+        connection.executemany(query("update_submitted_results"), map(_result_row, some))
+        _update_progress_of_claims(connection, [(s.task, s.accounted, s.extra, s.extra_kind) for s in some])
 
 
-def _run_row(t: SubmittedResult, number: int, most: int) -> Row:
-    """The columns of a submitted result in the history of runs."""
+def _ended_run(s: SubmittedResult) -> Row:
+    """The columns of a submitted result in the log of runs."""
     return (
-        t.task, number, t.nominal, t.generation, t.kind, t.at, t.started, t.ended, t.outcome, t.status, t.made, +t.hard,
-        t.attempt, t.output[:most],
+        s.task, s.at, s.ended, s.nominal, s.generation, s.kind, s.started, s.outcome, s.status,
+        -1 if s.made is None else s.made, s.hard, s.attempt, s.output if s.notable else s.output[:PLAIN_OUTPUT_LENGTH],
+        s.notable,
     )  # fmt: skip
 
 
-def _result_row(t: SubmittedResult, plain: int, notable: int) -> Row:
+def _result_row(t: SubmittedResult) -> Row:
     """The columns of a submitted result as the latest result of its task."""
     return (
-        t.task, plain, notable, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard,
-        t.attempt, t.changes, +t.flapping, t.result_at, t.accounted, t.extra, t.extra_kind,
+        t.task, t.made is not None, t.started, t.ended, t.outcome, t.output, t.state, +t.hard, t.attempt, t.changes,
+        +t.flapping, t.result_at, t.accounted, t.extra, t.extra_kind,
     )  # fmt: skip
 
 
@@ -230,11 +218,6 @@ def _present(connection: sqlite3.Connection, changes: Sequence[ProblemChange | P
     """Those of the tasks that exist."""
     tasks = as_list([change.task for change in changes])
     return {task for (task,) in connection.execute(query("present_tasks"), (tasks,))}
-
-
-def _next_id(connection: sqlite3.Connection, table: str) -> int:
-    (last,) = connection.execute(query("last_number"), (table,)).fetchone()
-    return int(last) + 1
 
 
 def _check_known(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:

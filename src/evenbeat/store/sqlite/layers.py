@@ -2,13 +2,14 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from evenbeat.store.common.layered_store import Connection, LayeredStore, layer_sizes, oldest_first
 from evenbeat.store.common.packed_history import BlockPlace, PackedHistory
 from evenbeat.store.common.rows import Parameters, Row
+from evenbeat.store.common.run_log import LogBlock
 from evenbeat.store.history_contract import Layer, PackedRun, Part, StoreSize, UnpackedRuns
 from evenbeat.store.sqlite.alert_store import SqliteAlertStore
 from evenbeat.store.sqlite.base import Rows
@@ -47,15 +48,18 @@ class SqliteLayers(SqliteAlertStore, LayeredStore):
 
     def _packed_history(self) -> PackedHistory:
         """For use within one moment."""
-        return PackedHistory(SqliteParts(self._select), self._damaged_blocks)
+        return PackedHistory(SqliteParts(self._select), self._damaged_blocks, SqliteRunLog(self._select))
 
     # Packing
 
     def unpacked(self, most: int) -> UnpackedRuns:
+        """First the rows that an evenbeat of before has left, then the log."""
         with self._one_moment():
-            plain, notable = (
-                list(self._select(query(f"oldest_{kind}"), {"most": most})) for kind in ("plain", "notable")
-            )
+            rows = self._unpacked_rows(most)
+            return rows if rows.runs else self._logged(most)
+
+    def _unpacked_rows(self, most: int) -> UnpackedRuns:
+        plain, notable = (list(self._select(query(f"oldest_{kind}"), {"most": most})) for kind in ("plain", "notable"))
         runs = oldest_first(
             (_packed_run(row, notable=False) for row in plain),
             (_packed_run(row, notable=True) for row in notable),
@@ -65,7 +69,23 @@ class SqliteLayers(SqliteAlertStore, LayeredStore):
         plains = len(runs) - notables
         return UnpackedRuns(runs, plain[plains - 1][-1] if plains else 0, notable[notables - 1][-1] if notables else 0)
 
+    def _logged(self, most: int) -> UnpackedRuns:
+        """A damaged record stays as it is until its runs are too old, and is left out."""
+        runs: list[PackedRun] = []
+        records: list[int] = []
+        with closing(self._select(query("oldest_records"))) as found:
+            for number, rows, *_, body in found:
+                if len(runs) >= most:
+                    break
+                with self._damaged_blocks.skipped(0, number, rows):
+                    runs += LogBlock(body).runs()
+                    records.append(number)
+        return UnpackedRuns(runs, 0, 0, records=records)
+
     def _delete_rows(self, connection: Connection, unpacked: UnpackedRuns) -> int:
+        if unpacked.records:
+            deleted = connection.execute(query("delete_records"), (as_list(unpacked.records),)).rowcount
+            return len(unpacked.runs) if deleted == len(unpacked.records) else 0
         plain = connection.execute(query("delete_plain"), {"last": unpacked.plain}).rowcount
         return int(plain + connection.execute(query("delete_notable"), {"last": unpacked.notable}).rowcount)
 
@@ -140,6 +160,21 @@ class SqliteParts:
     def tasks_of_runs(self, numbers: Sequence[int]) -> dict[int, tuple[str, bool]]:
         found = self._select(query("tasks_of_runs"), {"numbers": as_list(numbers)})
         return {number: (name, bool(check)) for number, name, check in found}
+
+
+class SqliteRunLog:
+    """The log of runs, read by one connection."""
+
+    def __init__(self, select: Callable[[str, Parameters], Rows]) -> None:
+        self._select = select
+
+    def records(self, since: int, before: int) -> list[BlockPlace]:
+        found = self._select(query("records"), {"since": since, "before": before})
+        return [BlockPlace._make(row) for row in found]
+
+    def bodies(self, records: Sequence[int]) -> Iterator[bytes]:
+        for record in records:
+            yield from (body for (body,) in self._select(query("record_body"), {"id": record}))
 
 
 def _packed_run(row: Row, *, notable: bool) -> PackedRun:

@@ -2,9 +2,9 @@
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from evenbeat.store.sqlite.statements import query_of_rows, row_width
 
@@ -15,6 +15,21 @@ _SIZES: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 def execute_rows(connection: sqlite3.Connection, name: str, rows: Iterable[tuple[object, ...]]) -> int:
     """Execute a many-row statement; return how many rows of the database it changed."""
     before = connection.total_changes
+    for _ in _executed(connection, name, rows):
+        pass
+    return connection.total_changes - before
+
+
+def execute_returning(
+    connection: sqlite3.Connection, name: str, rows: Iterable[tuple[object, ...]]
+) -> list[tuple[Any, ...]]:
+    """Execute a many-row statement; return all the rows that it returns."""
+    return [row for cursor in _executed(connection, name, rows) for row in cursor.fetchall()]
+
+
+def _executed(
+    connection: sqlite3.Connection, name: str, rows: Iterable[tuple[object, ...]]
+) -> Iterator[sqlite3.Cursor]:
     values = list(chain.from_iterable(rows))
     per_row = row_width(name)
     done = 0
@@ -23,8 +38,7 @@ def execute_rows(connection: sqlite3.Connection, name: str, rows: Iterable[tuple
         some = values[done : done + size * per_row]
         done += len(some)
         some += [0] * (size * per_row - len(some))
-        connection.execute(query_of_rows(name, size), some)
-    return connection.total_changes - before
+        yield connection.execute(query_of_rows(name, size), some)
 
 
 def _size(rows: int) -> int:

@@ -48,6 +48,7 @@ from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, explained
 from evenbeat.store.sqlite.filters import problem_conditions, problems_source, sql_conditions
 from evenbeat.store.sqlite.inspection import problem_in
 from evenbeat.store.sqlite.layers import SqliteLayers
+from evenbeat.store.sqlite.log_pruning import prune_log
 from evenbeat.store.sqlite.open_files import sync
 from evenbeat.store.sqlite.rows import problem_record, progress
 from evenbeat.store.sqlite.statements import as_list, fill_in, query
@@ -218,7 +219,8 @@ class SqliteStore(SqliteLayers):
             rows_ = [
                 run for name in names for run in self._converted(rows.run_record, self._select(query(name), asked))
             ]
-            found = self._packed_history().newest(rows_, task, until, most, notable=notable)
+            with self._damage_explained():
+                found = self._packed_history().newest(rows_, task, until, most, notable=notable)
         return sorted(found, key=newest_first)[:most]
 
     def whole_output(self, task: int, claimed: int) -> bytes | None:
@@ -289,13 +291,14 @@ class SqliteStore(SqliteLayers):
         asked |= {"audit_cutoff": now - max(keep, AUDIT_MIN_AGE), "audit_rows": AUDIT_MIN_ROWS}
 
         def work(connection: sqlite3.Connection) -> int:
+            logged = prune_log(connection, now - keep, self._plain_runs, _PRUNED_AT_ONCE, self._damaged_blocks)
             before = connection.total_changes
             for name in _PRUNED:
                 connection.execute(query(name), asked)
             forgotten = connection.execute(query("forgotten"), asked).fetchall()
             for name in ("forget_claim", "forget_problems", "forget_progress", "forget_task"):
                 connection.executemany(query(name), forgotten)
-            gone = connection.total_changes - before
+            gone = logged + connection.total_changes - before
             for name in _FORGOTTEN_TOO:
                 connection.executemany(query(name), forgotten)
             return gone

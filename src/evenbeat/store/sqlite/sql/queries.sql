@@ -259,41 +259,23 @@ WHERE claims.task = s.task;
 -- name: stop_runs
 UPDATE claims SET stop = ? WHERE task = ?;
 
--- name: finish_plain
--- Adds to the history. With CROSS JOIN, SQLite keeps the order of the tables.
-INSERT INTO plain_runs (
-    id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
-)
-WITH f (task, id, started, ended, outcome, status, state, hard, attempt, output) AS (VALUES :rows)
-SELECT f.id, p.newest_plain, f.task, c.nominal, c.generation, c.kind, c.at,
-    f.started, f.ended, f.outcome, f.status, nullif(f.state, -1), f.hard, f.attempt, f.output
-FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = f.task;
-
--- name: finish_notable
-INSERT INTO notable_runs (
-    id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
-)
-WITH f (task, id, started, ended, outcome, status, state, hard, attempt, output) AS (VALUES :rows)
-SELECT f.id, p.newest_notable, f.task, c.nominal, c.generation, c.kind, c.at,
-    f.started, f.ended, f.outcome, f.status, nullif(f.state, -1), f.hard, f.attempt, f.output
-FROM f CROSS JOIN claims c ON c.task = f.task CROSS JOIN progress p ON p.task = f.task;
+-- name: log_runs
+INSERT INTO run_log (runs, notable, first_claimed, last_claimed, body) VALUES (?, ?, ?, ?, ?);
 
 -- name: update_results
 -- The results of runs that ended, for their tasks. All of these tasks exist: an UPDATE of many rows would do the same,
--- but SQLite would copy all of them first. One of the two ids is 0. A newer latest result stays the latest.
+-- but SQLite would copy all of them first. A newer latest result stays the latest.
 INSERT INTO progress (
-    task, newest_plain, newest_notable, started, ended, outcome, output, last_start, state, hard, attempt, changes,
-    flapping, result_at, extra, extra_kind, accounted
+    task, accounted, started, ended, outcome, output, last_start, state, hard, attempt, changes, flapping, result_at,
+    extra, extra_kind
 )
 WITH l (
-    task, newest_plain, newest_notable, started, ended, outcome, output, last_start, state, hard, attempt, changes,
-    flapping, result_at, extra, extra_kind
+    task, accounted, started, ended, outcome, output, last_start, state, hard, attempt, changes, flapping, result_at,
+    extra, extra_kind
 ) AS (VALUES :rows)
-SELECT l.*, c.accounted FROM l CROSS JOIN claims c ON c.task = l.task WHERE true
+SELECT * FROM l WHERE task <> 0
 ON CONFLICT (task) DO UPDATE
-SET newest_plain = iif(excluded.newest_plain, excluded.newest_plain, newest_plain),
-    newest_notable = iif(excluded.newest_notable, excluded.newest_notable, newest_notable),
-    started = iif(excluded.result_at > excluded.started, started, excluded.started),
+SET started = iif(excluded.result_at > excluded.started, started, excluded.started),
     ended = iif(excluded.result_at > excluded.started, ended, excluded.ended),
     outcome = iif(excluded.result_at > excluded.started, outcome, excluded.outcome),
     output = iif(excluded.result_at > excluded.started, output, excluded.output),
@@ -308,38 +290,15 @@ WHERE progress.task = s.task;
 
 -- name: settle
 -- The claims of runs that ended.
-DELETE FROM claims WHERE task IN (WITH f (task) AS (VALUES :rows) SELECT * FROM f);
-
--- name: submit_plain
--- Adds results to the history that were submitted, without a claim.
-INSERT INTO plain_runs (
-    id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
-)
-WITH t (
-    task, id, nominal, generation, kind, at, started, ended, outcome, status, state, hard, attempt, output
-) AS (VALUES :rows)
-SELECT t.id, p.newest_plain, t.task, t.nominal, t.generation, t.kind, t.at,
-    t.started, t.ended, t.outcome, t.status, t.state, t.hard, t.attempt, t.output
-FROM t CROSS JOIN progress p ON p.task = t.task;
-
--- name: submit_notable
-INSERT INTO notable_runs (
-    id, previous, task, nominal, generation, kind, claimed, started, ended, outcome, status, state, hard, attempt, output
-)
-WITH t (
-    task, id, nominal, generation, kind, at, started, ended, outcome, status, state, hard, attempt, output
-) AS (VALUES :rows)
-SELECT t.id, p.newest_notable, t.task, t.nominal, t.generation, t.kind, t.at,
-    t.started, t.ended, t.outcome, t.status, t.state, t.hard, t.attempt, t.output
-FROM t CROSS JOIN progress p ON p.task = t.task;
+DELETE FROM claims WHERE task IN (WITH f (task) AS (VALUES :rows) SELECT * FROM f)
+RETURNING task, nominal, generation, kind, at, accounted;
 
 -- name: update_submitted_results
--- As `update_results`; a result becomes the latest only if it is newer than all before (?4).
+-- As `update_results`; a result becomes the latest only if it is newer than all before (?2).
 UPDATE progress
-SET newest_plain = iif(?2, ?2, newest_plain), newest_notable = iif(?3, ?3, newest_notable),
-    started = iif(?4, ?5, started), ended = iif(?4, ?6, ended), outcome = iif(?4, ?7, outcome),
-    output = iif(?4, ?8, output), state = ?9, hard = ?10, attempt = ?11, changes = ?12, flapping = ?13, result_at = ?14,
-    accounted = ?15, extra = ?16, extra_kind = ?17
+SET started = iif(?2, ?3, started), ended = iif(?2, ?4, ended), outcome = iif(?2, ?5, outcome),
+    output = iif(?2, ?6, output), state = ?7, hard = ?8, attempt = ?9, changes = ?10, flapping = ?11, result_at = ?12,
+    accounted = ?13, extra = ?14, extra_kind = ?15
 WHERE task = ?1;
 
 -- name: open_claims
@@ -662,15 +621,31 @@ DELETE FROM notable_runs WHERE id IN (SELECT id FROM oldest)
     AND id < coalesce((SELECT min(id) FROM oldest WHERE ended >= :cutoff), 9223372036854775807);
 
 -- name: prune_outputs
--- Of the oldest ones, those whose runs are gone: runs that no part can hold. Of packed ones, `complete` says which go.
+-- Of the oldest ones, those whose runs are gone: runs that no part and no record of the log can hold. `complete` says
+-- which of packed runs go, and `prune` which of logged ones.
 DELETE FROM outputs
 WHERE id IN (
-    SELECT id FROM outputs WHERE claimed < coalesce(
-        (SELECT min(first_claimed) FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')),
-        9223372036854775807
+    SELECT id FROM outputs WHERE claimed < min(
+        coalesce(
+            (SELECT min(first_claimed) FROM parts WHERE state = 'complete' AND layer IN ('recent', 'runs', 'kept')),
+            9223372036854775807
+        ),
+        coalesce((SELECT min(first_claimed) FROM run_log), 9223372036854775807)
     ) ORDER BY claimed LIMIT :part
 ) AND NOT EXISTS (SELECT 1 FROM plain_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task)
     AND NOT EXISTS (SELECT 1 FROM notable_runs r WHERE r.claimed = outputs.claimed AND r.task = outputs.task);
+
+-- name: logged_plain_runs
+SELECT coalesce(sum(runs - notable), 0) FROM run_log;
+
+-- name: oldest_records
+SELECT id, runs, first_claimed, last_claimed, notable, body FROM run_log ORDER BY id;
+
+-- name: change_record
+UPDATE run_log SET runs = ?, notable = ?, first_claimed = ?, last_claimed = ?, body = ? WHERE id = ?;
+
+-- name: delete_records
+DELETE FROM run_log WHERE id IN (SELECT value FROM json_each(?));
 
 -- name: prune_skips
 DELETE FROM skips WHERE id IN (SELECT id FROM skips WHERE at < :cutoff ORDER BY at LIMIT :part);
@@ -762,6 +737,14 @@ DELETE FROM plain_runs WHERE id <= :last;
 -- name: delete_notable
 DELETE FROM notable_runs WHERE id <= :last;
 
+-- name: records
+-- The records of the log with runs that were claimed from `since` to before `before`.
+SELECT id, 0, runs, first_claimed, last_claimed, notable FROM run_log
+WHERE first_claimed < :before AND last_claimed >= :since;
+
+-- name: record_body
+SELECT body FROM run_log WHERE id = :id;
+
 -- name: begin_part
 INSERT INTO parts (layer, since, is_merged, state) VALUES (:layer, :since, :is_merged, 'begun') RETURNING number;
 
@@ -851,7 +834,8 @@ SELECT layer, count(*), sum(rows), sum(size) FROM parts WHERE state = 'complete'
 
 -- name: unpacked_runs
 SELECT (SELECT coalesce(max(id) - min(id) + 1, 0) FROM plain_runs)
-    + (SELECT coalesce(max(id) - min(id) + 1, 0) FROM notable_runs);
+    + (SELECT coalesce(max(id) - min(id) + 1, 0) FROM notable_runs)
+    + (SELECT coalesce(sum(runs), 0) FROM run_log);
 
 -- name: give_back_page
 -- One: sqlite3 of Python makes only one step of a pragma.
