@@ -101,11 +101,12 @@ class LiveTasks:
             replanned = tasks.columns.number[rows].tolist()
             batch.settled += [SettledDefinitions(number, changed.settings_at) for number in replanned]
         if changed.removed:
-            turns.passive.forget(tasks.rows([entry.number for entry in changed.removed]).tolist())
-            for skips, numbers in tasks.remove([entry.number for entry in changed.removed], now):
-                batch.skips += turns.skips_of([skips], now, numbers)
+            numbers = [entry.number for entry in changed.removed]
+            turns.passive.forget(tasks.rows(numbers).tolist())
+            batch.skips += turns.skips_of(tasks.close_accounts(numbers, now), now)
+            tasks.remove(numbers, now)
             running = tasks.columns.number[tasks.removed_rows()].tolist()
-            gone = {entry.number for entry in changed.removed}.difference(running)
+            gone = set(numbers).difference(running)
             for number in gone:
                 turns.cursors.pop(number, None)
             self.own_runs.end([*gone])

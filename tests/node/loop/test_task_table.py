@@ -253,7 +253,10 @@ class TestGoing:
         assert len(driven.lifecycle.waiting) == 1
         (waiting,) = {"a", "b"} - driven.under_way.keys()
         driven.remove(waiting)
-        assert [(s.task, s.times, s.reason) for s in driven.store.skips()] == [(waiting, 1, "removed")]
+        (skip,) = driven.store.skips()
+        assert (skip.task, skip.times, skip.reason) == (waiting, 1, "removed")
+        (record,) = [skip for batch in driven.store.batches for skip in batch.skips]
+        assert (record.accounted, record.reason) == (driven.now, "removed"), "its row was read before it was freed"
         assert not len(driven.lifecycle.waiting)
 
     def test_who_runs_finishes_and_does_not_come_back(self) -> None:

@@ -42,14 +42,14 @@ def planned_off_grid(columns: NodeColumns, rows: Ints, now: Instant) -> tuple[In
     return off_grid_due, kind
 
 
-def skip_records_of(columns: NodeColumns, skips: SkipColumns, now: Instant, numbers: Ints | None = None) -> list[Skip]:
-    """Records of skips. `numbers` are the numbers of the tasks, if they have been removed from the columns."""
+def skip_records_of(columns: NodeColumns, skips: SkipColumns, now: Instant) -> list[Skip]:
+    """Records of skips, with where their tasks stand now."""
     c, rows = columns, skips.rows
     off_grid_due, off_grid_kind = planned_off_grid(c, rows, now)
     return [
         Skip(number, first, last, times, REASONS[reason].value, now, following, accounted, planned, kind)
         for number, first, last, times, reason, following, accounted, planned, kind in zip(
-            (c.number[rows] if numbers is None else numbers).tolist(),
+            c.number[rows].tolist(),
             skips.first.tolist(),
             skips.last.tolist(),
             skips.times.tolist(),

@@ -13,6 +13,7 @@ from evenbeat.core.chains import Chains
 from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.core.downtimes import DowntimeRows
 from evenbeat.core.edits import pause, settle_past, unpause
+from evenbeat.core.gate import Reason
 from evenbeat.core.label_index import LabelIndex, label_hashes
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.name_index import NameIndex
@@ -447,20 +448,20 @@ class TaskTable:
         self.lifecycle.reschedule(rows, now)
         return self.start_at(rows, now)
 
-    def remove(self, numbers: Sequence[int], now: Instant) -> list[tuple[SkipColumns, Ints]]:
-        """Remove tasks, running ones when they have ended. Returns skips, each with the numbers of its tasks."""
+    def close_accounts(self, numbers: Sequence[int], now: Instant) -> list[SkipColumns]:
+        """Skip what was due of tasks that are about to be removed. Their rows still say what is accounted for."""
+        return self.chains.settle_skips(self.lifecycle.skip_until(self.rows(numbers), now, Reason.REMOVED))
+
+    def remove(self, numbers: Sequence[int], now: Instant) -> None:
+        """Remove tasks whose accounts are closed, running ones when they have ended."""
         rows = self.rows(numbers)
-        c = self.columns
-        number = c.number[rows]
         for row in rows.tolist():
             self._forget_extras(row)
             self.names.remove(row)
-        self._row_by_number.array[number] = 0
+        self._row_by_number.array[self.columns.number[rows]] = 0
         self.reachability.forget(rows)
-        by_row = dict(zip(rows.tolist(), number.tolist(), strict=True))
-        skips = self.chains.settle_skips(self.lifecycle.remove(rows, now))
+        self.lifecycle.remove(rows, now)
         self.chains.forget(rows.tolist())
-        return [(s, np.array([by_row[row] for row in s.rows.tolist()], dtype=np.int64)) for s in skips]
 
     def remove_again(self, numbers: Sequence[int], now: Instant) -> None:
         """Remove tasks that were removed before this node took them over: what was due was accounted for then."""

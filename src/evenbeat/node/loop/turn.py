@@ -619,9 +619,9 @@ class TurnLoop:
 
     # Records
 
-    def skips_of(self, skips: Sequence[SkipColumns], now: Instant, numbers: Ints | None = None) -> list[Skip]:
-        """Records of skips; `numbers` are those of tasks that have been removed since."""
-        return [skip for some in skips for skip in skip_records_of(self.tasks.columns, some, now, numbers)]
+    def skips_of(self, skips: Sequence[SkipColumns], now: Instant) -> list[Skip]:
+        """Records of skips."""
+        return [skip for some in skips for skip in skip_records_of(self.tasks.columns, some, now)]
 
     def record(self, batch: Batch, then: OnCommit | None = None) -> None:
         """Record what happened outside a turn; `then` is called when it is committed."""
