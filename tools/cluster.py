@@ -24,7 +24,7 @@ import psycopg
 
 from evenbeat.admin.sign_in_links import link_code_digest, new_link_code, sign_in_url
 from evenbeat.admin.tokens import GENERATED_TOKEN_NAME, create_api_token
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.core.access_rules import SIGN_IN_LINK_LIFETIME
 from evenbeat.model import Instant
 from evenbeat.store.contract import Conflict

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from evenbeat.client.database import DatabaseClient
 from evenbeat.client.in_process import InProcessBackend, InProcessClient, client_on_own_loop
+from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.client.store_based import LocalClient
 from evenbeat.load.config import parse_node_duration
 from evenbeat.load.function_reference import main_program

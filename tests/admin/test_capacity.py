@@ -8,8 +8,8 @@ from live_node import LiveNode
 
 from conftest import Evenbeat
 from evenbeat.admin.capacity import EffectiveLimit, limit_capacities, slot_capacity
-from evenbeat.admin.file_owner import file_owner_of
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.model import MINUTE, Instant, Invalid
 from evenbeat.store.contract import Filter
 from evenbeat.store.memory import MemoryStore

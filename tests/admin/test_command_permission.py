@@ -8,9 +8,9 @@ import pytest
 from hand_driven_node import HandDrivenNode
 
 from evenbeat.admin.command_permission import permission_of
-from evenbeat.admin.file_owner import file_owner_of
 from evenbeat.admin.perform import perform_change
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.core.gate import Reason
 from evenbeat.core.permission import CommandPolicy, may_define
 from evenbeat.load.config import Config, NodeSettings

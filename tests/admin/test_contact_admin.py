@@ -8,9 +8,9 @@ import pytest
 
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.contacts import contacts_by_owner, contacts_with_owners, usable_contacts
-from evenbeat.admin.file_owner import file_owner_of
 from evenbeat.admin.perform import perform_change
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.load.config import Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import SECOND, Contact, Instant, Invalid, NotifyContact, Task

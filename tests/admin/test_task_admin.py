@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from evenbeat.admin.file_owner import file_owner_of
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.core.placement import fill_wheel
 from evenbeat.load.config import BadFileError, Config
 from evenbeat.load.task_keys import task_from_table, task_to_table

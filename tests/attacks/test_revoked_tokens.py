@@ -20,7 +20,7 @@ from evenbeat.api.http.context import ApiContext
 from evenbeat.api.live.event_feed import FeedPosition, LiveFeed
 from evenbeat.api.routes import events
 from evenbeat.api.server import protected_application
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.client.socket import NodeSocket
 from evenbeat.model import HOUR, SECOND, Instant, Job, Schedule, Task
 

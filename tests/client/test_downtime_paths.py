@@ -10,10 +10,10 @@ from live_node import LiveNode
 from waiting import eventually
 
 from evenbeat.client.contract import Client
-from evenbeat.client.database import DatabaseClient
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.in_process import InProcessBackend, InProcessClient
+from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.client.store_based import wall_clock
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Invalid

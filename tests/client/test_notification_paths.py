@@ -15,9 +15,9 @@ from waiting import eventually
 
 from conftest import Evenbeat
 from evenbeat.client.contract import Client
-from evenbeat.client.database import DatabaseClient
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
+from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.model import Instant
 from evenbeat.report.contacts import contact_document
 from evenbeat.store.alert_records import ALL_DECISIONS, ALL_MESSAGES, AlertDecisionFilter, MessageFilter

@@ -12,10 +12,10 @@ from live_node import LiveNode
 from conftest import Evenbeat
 from evenbeat.app import App
 from evenbeat.client.contract import Client
-from evenbeat.client.database import DatabaseClient
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.in_process import InProcessBackend
+from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict

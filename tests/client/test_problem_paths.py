@@ -14,10 +14,10 @@ from live_node import LiveNode
 from problem_seeds import seed_problem
 
 from evenbeat.client.contract import Client
-from evenbeat.client.database import DatabaseClient
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.in_process import InProcessBackend, InProcessClient
+from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.model import HOUR, SECOND, Instant, Invalid, State
 from evenbeat.report.problems import note_document, problem_document
 from evenbeat.store.contract import Filter, ProblemFilter, Store

@@ -11,10 +11,10 @@ from live_node import LiveNode
 
 from conftest import Evenbeat
 from evenbeat.client.contract import Client
-from evenbeat.client.database import DatabaseClient
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.in_process import InProcessBackend, InProcessClient
+from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.client.store_based import wall_clock
 from evenbeat.model import DAY, HOUR, MINUTE, Instant
 from evenbeat.store.contract import Batch, Store

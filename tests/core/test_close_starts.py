@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node
 
+from evenbeat.core.first_run_pace import START_WINDOW
 from evenbeat.core.gate import Reason
 from evenbeat.core.lost_runs import repeat_lost_runs
 from evenbeat.core.missed_times import resume
-from evenbeat.core.off_grid_pace import START_WINDOW
 from evenbeat.core.task import Flag
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind
 from evenbeat.when.cron import compile_cron

@@ -13,7 +13,7 @@ import pytest
 from live_node import LiveNode
 from waiting import PATIENCE, eventually
 
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import BadFileError
 from evenbeat.load.parse_process import SUBPROCESS_FROM_BYTES

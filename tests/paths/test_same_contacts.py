@@ -15,10 +15,10 @@ from live_node import LiveNode
 
 from conftest import IS_FULL
 from evenbeat.client.contract import Client
-from evenbeat.client.database import DatabaseClient
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.in_process import InProcessBackend, InProcessClient
+from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.load.config import BadFileError, Config
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.load.write_toml import write_config

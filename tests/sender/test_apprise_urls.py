@@ -11,7 +11,7 @@ from sample_messages import LINK, document, item, order
 from evenbeat.model import Contact
 from evenbeat.sender.attempt import Attempt
 from evenbeat.sender.process import deliver
-from evenbeat.wire.deliveries import DeliveryEnd, MessageDocument
+from evenbeat.wire.sender_documents import DeliveryEnd, MessageDocument
 
 apprise = pytest.importorskip("apprise", reason="the extra `notify` is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what apprise imports

@@ -17,7 +17,7 @@ from evenbeat.model import Contact
 from evenbeat.sender.attempt import Attempt
 from evenbeat.sender.nagios_macros import host_and_service, message_variables
 from evenbeat.sender.process import deliver
-from evenbeat.wire.deliveries import DeliveryEnd, MessageDocument
+from evenbeat.wire.sender_documents import DeliveryEnd, MessageDocument
 
 
 def script(folder: Path, text: str, name: str = "notify") -> str:

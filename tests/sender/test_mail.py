@@ -17,7 +17,7 @@ from evenbeat.sender import tls
 from evenbeat.sender.attempt import Attempt
 from evenbeat.sender.process import deliver
 from evenbeat.testing.certificates import CertificateAuthority
-from evenbeat.wire.deliveries import DeliveryEnd, MessageDocument
+from evenbeat.wire.sender_documents import DeliveryEnd, MessageDocument
 
 PASSWORD = "pa:ss/w0rd"
 

@@ -14,7 +14,7 @@ from evenbeat.model import Contact
 from evenbeat.sender import process
 from evenbeat.sender.attempt import Attempt
 from evenbeat.sender.process import Sender
-from evenbeat.wire.deliveries import (
+from evenbeat.wire.sender_documents import (
     DeliveryEnd,
     DeliveryOrder,
     SenderReady,

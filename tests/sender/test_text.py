@@ -11,7 +11,7 @@ from sample_messages import LINK, document, item
 from evenbeat.load.safe_text import text_error
 from evenbeat.sender.nagios_macros import message_variables
 from evenbeat.sender.text import subject_of, text_of
-from evenbeat.wire.deliveries import MessageDocument, MessageItem, message_decoder
+from evenbeat.wire.sender_documents import MessageDocument, MessageItem, message_decoder
 
 
 def lines(message: MessageDocument) -> list[str]:

@@ -22,7 +22,7 @@ from evenbeat.sender import tls
 from evenbeat.sender.attempt import Attempt
 from evenbeat.sender.process import deliver
 from evenbeat.testing.certificates import CertificateAuthority
-from evenbeat.wire.deliveries import DeliveryEnd
+from evenbeat.wire.sender_documents import DeliveryEnd
 
 SECRET = "k3y-of-the-webhook"
 

@@ -15,7 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from evenbeat.client.database import connect_to_live_node, open_client
+from evenbeat.client.node_or_database import connect_to_live_node, open_client
 from evenbeat.model import SECOND, Job, Schedule, Task
 from evenbeat.store.contract import Filter
 from evenbeat.wire.requests import GetStatus

@@ -10,11 +10,11 @@ from evenbeat.admin.contact_changes import change_contacts
 from evenbeat.admin.contacts import CONTACTS_PREFIX, contacts_with_owners
 from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.model import SECOND, Contact, Outcome
-from evenbeat.node.alerts.engine import AlertEngine
+from evenbeat.node.alerts.notification_engine import AlertEngine
 from evenbeat.store.alert_records import AlertDecision, AlertDecisionFilter
 from evenbeat.store.contract import Filter
-from evenbeat.wire.deliveries import MessageDocument, MessageItem, message_decoder
 from evenbeat.wire.requests import AcknowledgeProblems, SetContact
+from evenbeat.wire.sender_documents import MessageDocument, MessageItem, message_decoder
 
 WEBHOOK = "http://localhost:1/hook"
 

@@ -17,7 +17,7 @@ from breakable_cluster import BreakableCluster
 from path_model import nominal_times
 from run_oracle import SECOND, Task
 
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.store.contract import Filter
 

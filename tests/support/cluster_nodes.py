@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.client.store_based import LocalClient
 from evenbeat.core.timebox import kill_after
 from evenbeat.model import Job, Schedule, Task

@@ -16,7 +16,7 @@ from typing import Final
 import run_oracle
 from waiting import PATIENCE, eventually
 
-from evenbeat.client.database import connect_to_live_node
+from evenbeat.client.node_or_database import connect_to_live_node
 from evenbeat.client.socket import SocketBackend
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Filter, StoreError

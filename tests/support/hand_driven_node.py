@@ -24,8 +24,8 @@ from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.alert_records import AlertBatch, AlertRefusals
 from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, StoreError, TaskProgress, WithdrawnTasks
 from evenbeat.store.memory import MemoryStore
-from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder, Refusal
 from evenbeat.wire.replies import StopFound
+from evenbeat.wire.sender_documents import DeliveryEnd, DeliveryOrder, Refusal
 from evenbeat.wire.worker_frames import RunResult, RunSpec
 
 T0 = Instant(20_000 * DAY)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waiting import eventually
 
 from conftest import Evenbeat
-from evenbeat.client.database import connect_to_live_node
+from evenbeat.client.node_or_database import connect_to_live_node
 from evenbeat.load.toml import parse_toml
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import httpx
 from waiting import PATIENCE, eventually
 
 from evenbeat.admin.tokens import create_api_token
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.model import Instant
 from evenbeat.node.cluster.membership import ClusterMembership
 from evenbeat.node.options import NodeOptions

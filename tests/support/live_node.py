@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from waiting import PATIENCE
 
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.client.store_based import LocalClient
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node

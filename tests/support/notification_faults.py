@@ -20,7 +20,7 @@ from evenbeat.store.alert_records import AlertBatch, AlertRefusals
 from evenbeat.store.contract import Batch, WithdrawnTasks
 from evenbeat.store.sqlite import alert_changes, alert_store, batch_statements, sqlite_store
 from evenbeat.store.sqlite.alert_store import SqliteAlertStore
-from evenbeat.wire.deliveries import DeliveryOrder
+from evenbeat.wire.sender_documents import DeliveryOrder
 
 KINDS: Final = ("problem", "decision", "message", "attempt", "failure", "end")
 """Commits that decide what is sent: of a problem or what holds it, of what a channel is to be told, of a new message,

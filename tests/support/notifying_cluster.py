@@ -14,7 +14,7 @@ from cluster_records import connect
 from notification_oracle import Evidence
 from notifying_node import NotifyingWorld, Receivers, check_tables, kill_senders
 
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.client.store_based import LocalClient
 from evenbeat.core.partition_ownership import LEASE_DURATION
 from evenbeat.model import SECOND

@@ -18,7 +18,7 @@ from notification_oracle import CheckResult, Evidence, Quiet, findings, read
 from run_log_reader import show_logged_runs
 from waiting import eventually
 
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.client.store_based import LocalClient
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Filter, StoreError

@@ -17,7 +17,7 @@ from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.wire.deliveries import DeliveryOrder
+from evenbeat.wire.sender_documents import DeliveryOrder
 
 
 def die() -> NoReturn:

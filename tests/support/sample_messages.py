@@ -6,7 +6,7 @@ import msgspec
 
 from evenbeat.core.channels import Channel, channels_of
 from evenbeat.model import SECOND, Contact
-from evenbeat.wire.deliveries import DeliveryOrder, MessageDocument, MessageItem
+from evenbeat.wire.sender_documents import DeliveryOrder, MessageDocument, MessageItem
 
 LINK = "https://monitor.example.org/#problems"
 

@@ -12,7 +12,7 @@ from hand_driven_node import HandDrivenNode
 from live_node import LiveNode
 from waiting import eventually
 
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.client.socket import SocketBackend
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import MINUTE, SECOND, Invalid, Outcome, Period, RunKind, Task

@@ -7,8 +7,8 @@ import msgspec
 
 from evenbeat.admin.contacts import CONTACTS_PREFIX
 from evenbeat.admin.cross_check import LIMITS_PREFIX, NODE_PREFIX
-from evenbeat.admin.file_owner import file_of_owner
 from evenbeat.admin.stored_downtimes import DOWNTIMES_PREFIX, decode_downtimes
+from evenbeat.admin.tasks_of_files import file_of_owner
 from evenbeat.core.channels import shown_url
 from evenbeat.model import Instant
 from evenbeat.report.downtime_words import downtime_sentence

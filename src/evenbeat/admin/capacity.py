@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from evenbeat.admin.cross_check import limits_by_owner, node_settings_by_owner
-from evenbeat.admin.file_owner import file_of_owner
+from evenbeat.admin.tasks_of_files import file_of_owner
 from evenbeat.model import Instant, Invalid
 from evenbeat.store.contract import Store
 from evenbeat.when.nearest import list_known

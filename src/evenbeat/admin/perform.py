@@ -6,10 +6,10 @@ from pathlib import Path
 from evenbeat.admin.command_permission import refuse_forged_owner
 from evenbeat.admin.contact_changes import change_contacts
 from evenbeat.admin.downtimes import change_downtimes
-from evenbeat.admin.file_owner import owning_files
 from evenbeat.admin.page_sessions import end_session, start_session
 from evenbeat.admin.sign_in_links import create_sign_in_link, use_sign_in_link
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.tasks_of_files import owning_files
 from evenbeat.admin.tokens import add_token, remove_token
 from evenbeat.model import Entry
 from evenbeat.wire.replies import AffectedTasks, ChangeResult, Names, Reply

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from evenbeat.admin.file_owner import file_of_owner
+from evenbeat.admin.tasks_of_files import file_of_owner
 from evenbeat.core.downtimes import is_over
 from evenbeat.model import DAY, Downtime, Instant
 from evenbeat.store.contract import Store

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from evenbeat.model import Invalid
-from evenbeat.path_control import others_may_write, path_steps
+from evenbeat.path_trust import others_may_write, path_steps
 
 
 def check_trusted_file(path: Path) -> None:

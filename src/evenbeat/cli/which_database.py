@@ -18,7 +18,7 @@ from evenbeat.store.sqlite.ownership import is_node_running
 from evenbeat.store.user_store import is_custom_store
 
 if TYPE_CHECKING:
-    from evenbeat.client.database import DatabaseClient
+    from evenbeat.client.node_or_database import DatabaseClient
 
 _DEFAULT: Final = "evenbeat.db"
 
@@ -61,7 +61,7 @@ def open_client(args: argparse.Namespace, *, new: bool = False) -> Iterator[Clie
     url = url_option(args)
     client: Client
     if url is None:
-        from evenbeat.client.database import DatabaseClient  # noqa: PLC0415 - not every command has a database
+        from evenbeat.client.node_or_database import DatabaseClient  # noqa: PLC0415 - not every command has a database
 
         client = DatabaseClient(database_option(args) if new else _existing_database(args), user_name())
     else:
@@ -88,7 +88,7 @@ def open_store_read_only(args: argparse.Namespace) -> Iterator[Store]:
 @contextmanager
 def open_database_client(args: argparse.Namespace, *, new: bool = False) -> Iterator["DatabaseClient"]:
     """A client of a database, for what is never done over HTTP; `new` if it may not exist yet."""
-    from evenbeat.client.database import open_client as connect  # noqa: PLC0415
+    from evenbeat.client.node_or_database import open_client as connect  # noqa: PLC0415
 
     url_option(args)
     path = database_option(args) if new else _existing_database(args)

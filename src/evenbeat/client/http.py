@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from evenbeat.admin.cross_check import refusal_of_findings
-from evenbeat.admin.file_owner import upload_owner_of
+from evenbeat.admin.tasks_of_files import upload_owner_of
 from evenbeat.client.http_connection import LONG_RESPONSE_TIMEOUT, RESPONSE_TIMEOUT, ApiConnection, QueryParameters
 from evenbeat.client.http_documents import (
     ContactsAsSent,

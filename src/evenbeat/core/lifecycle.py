@@ -10,8 +10,8 @@ import numpy as np
 
 from evenbeat.core.check import CheckStates, apply_results, retry_after_opening, retry_due, wants_retry
 from evenbeat.core.columns import Ints
+from evenbeat.core.first_run_pace import OffGridPace
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Arrivals, GateAction, Reason, split_front, verify
-from evenbeat.core.off_grid_pace import OffGridPace
 from evenbeat.core.retries import Retries
 from evenbeat.core.task import (
     ALL_FLAGS,

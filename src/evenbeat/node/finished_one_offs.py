@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from evenbeat.admin.file_owner import is_file_owner
 from evenbeat.admin.task_admin import TaskAdmin
+from evenbeat.admin.tasks_of_files import is_file_owner
 from evenbeat.core.task import Flag
 from evenbeat.model import Entry, Instant
 from evenbeat.node.loop.task_table import TaskTable

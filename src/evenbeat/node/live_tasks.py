@@ -13,9 +13,9 @@ from evenbeat.admin.task_cursors import cursor_in_use
 from evenbeat.clock.node_clock import Clock
 from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Ints
+from evenbeat.core.first_run_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.gate import Reason
 from evenbeat.core.missed_times import resume
-from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.retention import DEFAULT_KEEP_RUNS, Retention
 from evenbeat.core.stopped_runs import withdraw_planned
 from evenbeat.core.task import Flag, SkipColumns
@@ -27,7 +27,7 @@ from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.own_runs import OwnRuns
-from evenbeat.store.contract import Batch, CursorChange, RunStop, SettledDefinitions
+from evenbeat.store.contract import Batch, CursorChange, RunStop, SettledDefinitions, Skip
 from evenbeat.wire.replies import ChangeResult, HeldByOtherNode, StopFound
 
 _log: Final = logging.getLogger("evenbeat.node")
@@ -85,6 +85,18 @@ class LiveTasks:
 
     # Changes
 
+    def _remove(self, numbers: Sequence[int], now: Instant) -> list[Skip]:
+        """Remove tasks; returns records of what was due of them."""
+        tasks, turns = self._tasks, self._turns
+        turns.passive.forget(tasks.rows(numbers).tolist())
+        skips = turns.skips_of(tasks.close_accounts(numbers, now), now)
+        tasks.remove(numbers, now)
+        gone = set(numbers).difference(tasks.columns.number[tasks.removed_rows()].tolist())
+        for number in gone:
+            turns.cursors.pop(number, None)
+        self.own_runs.end([*gone])
+        return skips
+
     def apply(self, changed: ChangeResult) -> None:
         """Make a stored change true of the live tasks."""
         now = self._clock.now()
@@ -101,15 +113,7 @@ class LiveTasks:
             replanned = tasks.columns.number[rows].tolist()
             batch.settled += [SettledDefinitions(number, changed.settings_at) for number in replanned]
         if changed.removed:
-            numbers = [entry.number for entry in changed.removed]
-            turns.passive.forget(tasks.rows(numbers).tolist())
-            batch.skips += turns.skips_of(tasks.close_accounts(numbers, now), now)
-            tasks.remove(numbers, now)
-            running = tasks.columns.number[tasks.removed_rows()].tolist()
-            gone = set(numbers).difference(running)
-            for number in gone:
-                turns.cursors.pop(number, None)
-            self.own_runs.end([*gone])
+            batch.skips += self._remove([entry.number for entry in changed.removed], now)
         moved = []
         if changed.changed:
             known = tasks.rows([entry.number for entry in changed.changed])

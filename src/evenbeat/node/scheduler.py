@@ -17,8 +17,8 @@ from evenbeat.clock.node_clock import Clock
 from evenbeat.load.parse_process import load_in_subprocess
 from evenbeat.model import SECOND
 from evenbeat.node.alerts.node_alerts import NodeAlerts
+from evenbeat.node.alerts.node_services import NodeServices
 from evenbeat.node.alerts.sender_process import SenderProcess
-from evenbeat.node.alerts.surroundings import AlertSurroundings
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.relay import EventRelay
 from evenbeat.node.finished_one_offs import FinishedOneOffs
@@ -38,10 +38,10 @@ from evenbeat.queue.contract import Queue
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.history_contract import LayeredHistory
 from evenbeat.wire.cluster_view import ClusterView
-from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.metrics import ClusterMetrics
 from evenbeat.wire.replies import ChangeResult
+from evenbeat.wire.sender_documents import DeliveryEnd
 from evenbeat.wire.status import HistoryStatus, Status
 
 if TYPE_CHECKING:
@@ -304,12 +304,12 @@ class Scheduler:
             self.admin, self.options, self.clock, self.tasks, self.turns, self.membership.set_limits, self.on_change
         )
 
-    def _alert_surroundings(self) -> AlertSurroundings:
+    def _alert_surroundings(self) -> NodeServices:
         async def settle_holds() -> None:
             if self.turns.settle_holds(self.clock.now()):
                 await self.outbox.wait_committed()
 
-        return AlertSurroundings(
+        return NodeServices(
             now=self.clock.now,
             find_period=self.tasks.periods.get,
             link=lambda: self.live.page or self.page,

@@ -27,9 +27,9 @@ from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.contract import Queue
 from evenbeat.queue.local.local_queue import LocalQueue
 from evenbeat.store.contract import StoreError
-from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.replies import ChangeResult
+from evenbeat.wire.sender_documents import DeliveryEnd
 from evenbeat.wire.status import Status
 
 _ALL_PARTITIONS: Final = frozenset(range(PARTITION_COUNT))

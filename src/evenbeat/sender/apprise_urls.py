@@ -10,7 +10,7 @@ from evenbeat.core.channels import shown_url
 from evenbeat.sender.attempt import Attempt, NotDelivered
 from evenbeat.sender.mail import deliver_to_mailto
 from evenbeat.sender.text import subject_of, text_of, worst_item
-from evenbeat.wire.deliveries import MessageDocument
+from evenbeat.wire.sender_documents import MessageDocument
 
 _INSTALL: Final = "this needs apprise, which is not installed: pip install 'evenbeat[notify]', then restart the node"
 _LIBRARIES: Final = ("apprise", "requests", "urllib3")

@@ -11,7 +11,7 @@ import msgspec
 from evenbeat.core.channels import is_reference
 from evenbeat.model import SECOND
 from evenbeat.sender.references import SecretScrubber, read_reference
-from evenbeat.wire.deliveries import DeliveryOrder, MessageDocument, Refusal, message_decoder
+from evenbeat.wire.sender_documents import DeliveryOrder, MessageDocument, Refusal, message_decoder
 
 
 class NotDelivered(Exception):

@@ -17,7 +17,7 @@ from evenbeat.core.channels import is_reference
 from evenbeat.sender.attempt import Attempt, NotDelivered
 from evenbeat.sender.text import subject_of, text_of
 from evenbeat.sender.tls import encrypt, tls_context, tls_problem
-from evenbeat.wire.deliveries import Refusal
+from evenbeat.wire.sender_documents import Refusal
 
 _PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 _REFUSALS: Final[dict[int, Refusal]] = {523: "too large", 552: "too large"}

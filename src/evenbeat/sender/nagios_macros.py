@@ -10,7 +10,7 @@ from typing import Final
 
 from evenbeat.load.safe_text import escaped_line, escaped_text
 from evenbeat.sender.text import counts_of, subject_of, summary_of, text_of, worst_item
-from evenbeat.wire.deliveries import MessageDocument, MessageItem
+from evenbeat.wire.sender_documents import MessageDocument, MessageItem
 
 _ILLEGAL: Final = str.maketrans("", "", "`~$&|'\"<>")
 """What `illegal_macro_output_chars` removes from outputs and comments in the configuration that comes with Nagios, as

@@ -28,7 +28,7 @@ from evenbeat.sender.attempt import Attempt, NotDelivered
 from evenbeat.sender.command import deliver_by_command
 from evenbeat.sender.mail import deliver_by_mail
 from evenbeat.sender.webhook import deliver_by_webhook
-from evenbeat.wire.deliveries import (
+from evenbeat.wire.sender_documents import (
     RESULT_TEXT_LIMIT,
     DeliveryEnd,
     DeliveryOrder,

@@ -7,7 +7,7 @@ from typing import Final
 
 from evenbeat.core.telling_lines import summary_line, telling_lines
 from evenbeat.load.safe_text import escaped_line
-from evenbeat.wire.deliveries import MessageDocument, MessageItem
+from evenbeat.wire.sender_documents import MessageDocument, MessageItem
 
 LINE_LIMIT: Final = 20
 """Items of a digest that the text shows; it counts the others."""

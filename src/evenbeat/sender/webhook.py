@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from evenbeat.core.channels import is_reference
 from evenbeat.sender.attempt import Attempt, NotDelivered, encode_document
 from evenbeat.sender.tls import encrypt
-from evenbeat.wire.deliveries import Refusal
+from evenbeat.wire.sender_documents import Refusal
 
 SIGNATURE_HEADER: Final = "Evenbeat-Signature"
 _PORTS: Final = {"http": 80, "https": 443}

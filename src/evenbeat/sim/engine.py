@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from evenbeat.core.chains import Chains, EndedParent, ParentEnd
 from evenbeat.core.clock_steps import clock_set_back
 from evenbeat.core.columns import Column, Ints
+from evenbeat.core.first_run_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.gate import REASONS
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.missed_times import resume
-from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.core.placement import place_on_wheel
 from evenbeat.core.reachability import Reachability
 from evenbeat.core.task import ClaimColumns, Flag, SkipColumns, Small, TaskColumns

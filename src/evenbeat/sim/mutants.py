@@ -109,7 +109,7 @@ UNEXPLORED_MODULES: Final = {
     "missed_times": _NO_CLOCK,
     "name_index": "memory, no rule",
     "next_time": _NO_CLOCK,
-    "off_grid_pace": _NO_CLOCK,
+    "first_run_pace": _NO_CLOCK,
     "own_problems": _NO_CLOCK,
     "output_excerpt": _NOT_A_TASK,
     "partition_ownership": _CLUSTER,

@@ -267,7 +267,7 @@ def _check_readable_for(user: str, path: str, owner: int) -> None:
     import pwd  # noqa: PLC0415 - few workers need these
     from pathlib import Path  # noqa: PLC0415
 
-    from evenbeat.path_control import only_we_decide  # noqa: PLC0415
+    from evenbeat.path_trust import only_we_decide  # noqa: PLC0415
 
     try:
         its_own = pwd.getpwnam(user).pw_uid

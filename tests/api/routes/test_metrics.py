@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.server import protected_application
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.core.gate import Reason
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Outcome

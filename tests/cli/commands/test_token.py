@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Evenbeat
 from evenbeat.admin.tokens import TOKEN_PREFIX, decode_tokens, secret_matches, split_token
-from evenbeat.client.database import connect_to_live_node
+from evenbeat.client.node_or_database import connect_to_live_node
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 

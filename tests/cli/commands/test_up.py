@@ -17,7 +17,7 @@ import pytest
 from waiting import PATIENCE, eventually
 
 from conftest import Evenbeat
-from evenbeat.client.database import connect_to_live_node
+from evenbeat.client.node_or_database import connect_to_live_node
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.requests import GetLiveTaskState
 

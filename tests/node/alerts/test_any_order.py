@@ -12,8 +12,8 @@ from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Outcome, Period
 from evenbeat.node.loop.timed_problems import TimedProblemsWatch
 from evenbeat.store.contract import Conflict, Filter, ProblemFilter
-from evenbeat.wire.deliveries import MessageItem, message_decoder
 from evenbeat.wire.requests import AcknowledgeProblems, AddDowntime, EndDowntime
+from evenbeat.wire.sender_documents import MessageItem, message_decoder
 
 _SEVERITY = {"ok": 0, "warning": 1, "unknown": 2, "critical": 3}
 _TASKS: dict[str, dict[str, Any]] = {

@@ -11,9 +11,9 @@ from sample_messages import item
 
 from evenbeat.core.delivery_pace import LONGEST_RETRY, PASSED_AFTER
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Outcome
-from evenbeat.node.alerts.splitting import halves
+from evenbeat.node.alerts.too_large_messages import halves
 from evenbeat.store.alert_records import AlertRefusals
-from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder, MessageDocument, message_decoder
+from evenbeat.wire.sender_documents import DeliveryEnd, DeliveryOrder, MessageDocument, message_decoder
 
 Receiver = Callable[[MessageDocument], str]
 """What the receiver says to a message: "" takes it; otherwise a refusal, or "failed"."""

@@ -22,7 +22,7 @@ from evenbeat.child_processes.process_table import process_info
 from evenbeat.model import Contact
 from evenbeat.node.alerts import sender_process
 from evenbeat.node.alerts.sender_process import SENDER_DIED, SenderProcess
-from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder
+from evenbeat.wire.sender_documents import DeliveryEnd, DeliveryOrder
 
 SECRET = "Zm9v-s3cr3t-0123456789"
 
@@ -314,7 +314,7 @@ import asyncio, sys
 from pathlib import Path
 import msgspec
 from evenbeat.node.alerts.sender_process import SenderProcess
-from evenbeat.wire.deliveries import order_decoder
+from evenbeat.wire.sender_documents import order_decoder
 
 async def node():
     sender = SenderProcess(print)

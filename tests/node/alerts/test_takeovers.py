@@ -21,15 +21,15 @@ from hypothesis import strategies as st
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import PARTITION_COUNT, SEVERITY, Contact, Instant, State
 from evenbeat.model import SECOND as S
-from evenbeat.node.alerts import departures
-from evenbeat.node.alerts.engine import AlertEngine
-from evenbeat.node.alerts.surroundings import AlertSurroundings
+from evenbeat.node.alerts import gathered_messages
+from evenbeat.node.alerts.node_services import NodeServices
+from evenbeat.node.alerts.notification_engine import AlertEngine
 from evenbeat.store.alert_records import AlertBatch, AlertRefusals
 from evenbeat.store.cluster_contract import LeaseLost
 from evenbeat.store.contract import Batch, ProblemFilter, Store
 from evenbeat.store.memory import MemoryStore
 from evenbeat.store.problem_records import ProblemChange
-from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder, MessageDocument, message_decoder
+from evenbeat.wire.sender_documents import DeliveryEnd, DeliveryOrder, MessageDocument, message_decoder
 
 ALL = frozenset(range(PARTITION_COUNT))
 TASKS = ("a", "b", "c")
@@ -72,7 +72,7 @@ class LivingEngine:
     def __init__(self, world: "World") -> None:
         self.held: frozenset[int] = frozenset()
         self.ordered: list[DeliveryOrder] = []
-        node = AlertSurroundings(
+        node = NodeServices(
             now=lambda: Instant(world.now),
             find_period=lambda _: None,
             link=lambda: "",
@@ -315,7 +315,7 @@ def test_whatever_dies_each_contact_is_told_everything_once_or_it_is_marked(
     events: list[tuple[str, Any, Any]], part_items: int, *, is_fenced: bool
 ) -> None:
     world = World(is_fenced=is_fenced)
-    with closing(world.loop), patch.object(departures, "PART_ITEMS", part_items):
+    with closing(world.loop), patch.object(gathered_messages, "PART_ITEMS", part_items):
         world.change("a", State.CRITICAL)
         for event in events:
             world.live_through(*event)

@@ -8,7 +8,7 @@ from hand_driven_node import HandDrivenNode
 from live_node import LiveNode
 from waiting import eventually
 
-from evenbeat.admin.file_owner import file_owner_of
+from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.model import MINUTE, SECOND, Entry, Outcome, State
 from evenbeat.store.contract import Filter
 from evenbeat.wire.replies import ChangeResult

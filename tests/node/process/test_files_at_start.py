@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from live_node import LiveNode
 
-from evenbeat.client.database import connect_to_live_node
+from evenbeat.client.node_or_database import connect_to_live_node
 from evenbeat.load.config import BadFileError
 from evenbeat.load.task_keys import task_from_table
 from evenbeat.model import Invalid

@@ -6,7 +6,7 @@ import pytest
 from live_node import LiveNode
 from waiting import eventually
 
-from evenbeat.client.database import connect_to_live_node
+from evenbeat.client.node_or_database import connect_to_live_node
 from evenbeat.node.process import run_node
 from evenbeat.store.sqlite.ownership import DatabaseInUse, is_node_running, socket_path
 from evenbeat.wire.requests import GetStatus

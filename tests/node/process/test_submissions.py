@@ -7,7 +7,7 @@ import pytest
 from live_node import LiveNode
 from waiting import eventually
 
-from evenbeat.client.database import open_client
+from evenbeat.client.node_or_database import open_client
 from evenbeat.client.socket import SocketBackend
 from evenbeat.client.store_based import LocalClient
 from evenbeat.core.submitted_results import join_perfdata

@@ -20,7 +20,7 @@ from waiting import PATIENCE, eventually
 from evenbeat.model import MINUTE, Instant
 from evenbeat.store.contract import Batch, StoreError
 from evenbeat.store.sqlite import checkpoint as sqlite_checkpoint
-from evenbeat.store.sqlite.open_files import CheckpointStamps
+from evenbeat.store.sqlite.replaced_files import CheckpointStamps
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_task
 

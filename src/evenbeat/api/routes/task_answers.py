@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
-from evenbeat.admin.file_owner import OVERWRITTEN_NOTICE, file_of_owner
+from evenbeat.admin.tasks_of_files import OVERWRITTEN_NOTICE, file_of_owner
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request
 from evenbeat.api.http.route import JSON, Call, Role
 from evenbeat.model import Entry, Instant, Invalid

@@ -9,7 +9,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from evenbeat.admin.file_owner import OVERWRITTEN_NOTICE, file_of_owner
+from evenbeat.admin.tasks_of_files import OVERWRITTEN_NOTICE, file_of_owner
 from evenbeat.cli.output.common import console, number_option, print_json
 from evenbeat.cli.task_selection import show_progress
 from evenbeat.cli.typed_values import parse_value

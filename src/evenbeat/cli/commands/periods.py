@@ -8,7 +8,7 @@ from typing import Any, Final
 from rich.cells import cell_len
 from rich.text import Text
 
-from evenbeat.admin.file_owner import OVERWRITTEN_NOTICE, file_of_owner
+from evenbeat.admin.tasks_of_files import OVERWRITTEN_NOTICE, file_of_owner
 from evenbeat.cli.output.common import console, now, print_json
 from evenbeat.cli.output.task_words import relative_time
 from evenbeat.cli.typed_values import parse_value

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from evenbeat.admin.file_owner import owning_files
+from evenbeat.admin.tasks_of_files import owning_files
 from evenbeat.cli.task_selection import print_changes, require_selection, required_task_filter, say_if_nothing_matches
 from evenbeat.cli.which_database import open_client
 from evenbeat.wire.replies import Names

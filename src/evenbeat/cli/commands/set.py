@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from evenbeat.admin.file_owner import OVERWRITTEN_NOTICE, file_of_owner
+from evenbeat.admin.tasks_of_files import OVERWRITTEN_NOTICE, file_of_owner
 from evenbeat.cli.output.common import now
 from evenbeat.cli.task_selection import print_changes, require_task
 from evenbeat.cli.typed_values import parse_value

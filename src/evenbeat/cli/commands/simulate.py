@@ -7,7 +7,7 @@ import numpy as np
 
 from evenbeat.cli.output.common import at_option, console, length_option, load_file_option, now, print_json, seed_option
 from evenbeat.core.columns import Ints
-from evenbeat.core.off_grid_pace import MAX_START_RATE, START_WINDOW
+from evenbeat.core.first_run_pace import MAX_START_RATE, START_WINDOW
 from evenbeat.model import DAY, HOUR, SECOND, Instant, Invalid
 from evenbeat.sim.engine import Durations, Simulation, SimulationReport
 from evenbeat.when.curve import summarize

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from evenbeat.core.alerts import WAITING_NOTES, Alert, decide
 from evenbeat.core.channels import Channel
-from evenbeat.node.alerts.cases import Case
-from evenbeat.node.alerts.state import AlertState
+from evenbeat.node.alerts.engine_state import AlertState
+from evenbeat.node.alerts.problems_to_notify import Case
 from evenbeat.store.alert_records import AlertDecision
 from evenbeat.when.windows import FOREVER
 

@@ -16,7 +16,7 @@ from evenbeat.store.contract import ProblemFilter, Store
 from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.when.instant import format_instant
 from evenbeat.when.zone import zone
-from evenbeat.wire.deliveries import MAX_DOCUMENT_SIZE, TOLD_LIMIT, MessageDocument, MessageItem
+from evenbeat.wire.sender_documents import MAX_DOCUMENT_SIZE, TOLD_LIMIT, MessageDocument, MessageItem
 
 _PIECE: Final = 50
 """Items that are read and encoded at once, in about a millisecond."""

@@ -6,14 +6,14 @@ from typing import Final
 
 from evenbeat.core.channels import Channel
 from evenbeat.model import Contact, Instant
-from evenbeat.node.alerts.engine import AlertEngine
 from evenbeat.node.alerts.messages import encode_test_message
-from evenbeat.node.alerts.orders import order_of
+from evenbeat.node.alerts.node_services import NodeServices
+from evenbeat.node.alerts.notification_engine import AlertEngine
+from evenbeat.node.alerts.sender_orders import order_of
 from evenbeat.node.alerts.sender_process import SenderProcess
-from evenbeat.node.alerts.surroundings import AlertSurroundings
 from evenbeat.store.contract import Change, Store
-from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder
 from evenbeat.wire.replies import ContactTestOutcome, NotFound
+from evenbeat.wire.sender_documents import DeliveryEnd, DeliveryOrder
 
 TESTED: Final = "tested"
 """The action in the audit."""
@@ -24,7 +24,7 @@ _FIRST_TURN_POLL: Final = 0.05
 class NodeAlerts:
     """One of each node. The sender process is started with the first message."""
 
-    def __init__(self, store: Store, node: AlertSurroundings, make_sender: Callable[..., SenderProcess]) -> None:
+    def __init__(self, store: Store, node: NodeServices, make_sender: Callable[..., SenderProcess]) -> None:
         """`make_sender` makes the sender process, which reports ends to the callback that it is given."""
         self._store = store
         self._node = node

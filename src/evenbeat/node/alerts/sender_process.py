@@ -16,7 +16,7 @@ from evenbeat.child_processes.descriptors import restore_original_limit
 from evenbeat.child_processes.process_table import SessionLeader, kill_permitted, process_info, session_members
 from evenbeat.child_processes.supervisor import ProcessSupervisor, SupervisedProcess
 from evenbeat.core.environment import without_secrets
-from evenbeat.wire.deliveries import (
+from evenbeat.wire.sender_documents import (
     MAX_DOCUMENT_SIZE,
     DeliveryEnd,
     DeliveryOrder,

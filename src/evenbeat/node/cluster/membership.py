@@ -27,9 +27,9 @@ from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.nats_queue import NatsQueue
 from evenbeat.store.cluster_contract import ClusterStore, CommitsForgotten, LeaseLost
 from evenbeat.store.contract import Change, ContradictoryBatch, StoreError
-from evenbeat.wire.deliveries import DeliveryEnd
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.replies import ChangeResult
+from evenbeat.wire.sender_documents import DeliveryEnd
 from evenbeat.wire.status import Status
 from evenbeat.wire.worker_frames import RunResult
 

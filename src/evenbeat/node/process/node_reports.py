@@ -22,7 +22,7 @@ from evenbeat.node.answers.status import status_of
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.history_status import outgrown_disk_words
 from evenbeat.when.duration import spoken_duration
-from evenbeat.wire.deliveries import MessageItem
+from evenbeat.wire.sender_documents import MessageItem
 
 _INTERVAL: Final = 10.0
 """Seconds between two looks."""

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from evenbeat.store.sqlite.open_files import CheckpointStamps, sync
+from evenbeat.store.sqlite.replaced_files import CheckpointStamps, sync
 
 _CHANGES: Final = 16_000
 """Changed rows after which a checkpoint is made ..."""

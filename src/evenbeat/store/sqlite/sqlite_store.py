@@ -49,7 +49,7 @@ from evenbeat.store.sqlite.filters import problem_conditions, problems_source, s
 from evenbeat.store.sqlite.inspection import problem_in
 from evenbeat.store.sqlite.layers import SqliteLayers
 from evenbeat.store.sqlite.log_pruning import prune_log
-from evenbeat.store.sqlite.open_files import sync
+from evenbeat.store.sqlite.replaced_files import sync
 from evenbeat.store.sqlite.rows import problem_record, progress
 from evenbeat.store.sqlite.statements import as_list, fill_in, query
 

@@ -10,7 +10,7 @@ from evenbeat.store.common.group_writer import GroupRefused, GroupWriter
 from evenbeat.store.contract import DatabaseDamaged
 from evenbeat.store.sqlite.checkpoint import Checkpointer
 from evenbeat.store.sqlite.connect import connect_writer, explain
-from evenbeat.store.sqlite.open_files import CheckpointStamps, OpenedFiles
+from evenbeat.store.sqlite.replaced_files import CheckpointStamps, OpenedFiles
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Final
 
-from evenbeat.node.alerts.cases import Case, ChannelAlert
+from evenbeat.node.alerts.problems_to_notify import Case, ChannelAlert
 from evenbeat.store.alert_contract import AlertStore
 from evenbeat.store.alert_records import (
     AlertBatch,

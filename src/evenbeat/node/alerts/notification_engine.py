@@ -4,8 +4,8 @@ It is one loop beside the turns, in small slices; each round is `step`:
 
     learn    what has changed about problems, tasks and contacts since the last round: read from the store, in a thread
     decide   for each of these problems and each channel, by `core.alerts`; what changes is committed (`decisions`)
-    leave    where the gather of a channel has ended, all that waits for it becomes one message (`departures`)
-    deliver  messages whose turn it is go to the sender, and what it reports is recorded (`dispatch`)
+    leave    where the gather of a channel has ended, all that waits for it becomes one message (`gathered_messages`)
+    deliver  messages whose turn it is go to the sender, and what it reports is recorded (`message_delivery`)
 
 Everything is derived from what is committed, so a restart begins by reading that, and goes on.
 """
@@ -22,17 +22,17 @@ from evenbeat.admin.task_admin import LiveChange
 from evenbeat.core.partition_ownership import partition_of_contact
 from evenbeat.model import HOUR, SECOND, Instant
 from evenbeat.node.alerts.decisions import AlertDecisions
-from evenbeat.node.alerts.departures import MessageDepartures
-from evenbeat.node.alerts.dispatch import GIVEN_UP, MessageDispatch
+from evenbeat.node.alerts.engine_state import AlertState, SomeContacts, leaves_none
+from evenbeat.node.alerts.gathered_messages import MessageDepartures
+from evenbeat.node.alerts.message_delivery import GIVEN_UP, MessageDispatch
 from evenbeat.node.alerts.messages import MessageComposer
-from evenbeat.node.alerts.news import KnownProblem, with_routes
-from evenbeat.node.alerts.state import AlertState, SomeContacts, leaves_none
-from evenbeat.node.alerts.surroundings import AlertSurroundings
+from evenbeat.node.alerts.node_services import NodeServices
+from evenbeat.node.alerts.problem_changes import KnownProblem, with_routes
 from evenbeat.store.alert_records import AlertRecord, MessageFilter, MessageRecord
 from evenbeat.store.cluster_contract import LeaseLost
 from evenbeat.store.contract import ProblemFilter, Store, StoreError
 from evenbeat.when.windows import FOREVER
-from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder
+from evenbeat.wire.sender_documents import DeliveryEnd, DeliveryOrder
 
 _LEAST_PAUSE: Final = 0.1
 """Seconds between two rounds: what happens meanwhile is looked at together."""
@@ -55,7 +55,7 @@ _log: Final = logging.getLogger("evenbeat.alerts")
 class AlertEngine:
     """Tells contacts of problems."""
 
-    def __init__(self, store: Store, node: AlertSurroundings, order: Callable[[DeliveryOrder], None]) -> None:
+    def __init__(self, store: Store, node: NodeServices, order: Callable[[DeliveryOrder], None]) -> None:
         """`order` has a message delivered once; `delivery_ended` is called with what becomes of it."""
         self._node = node
         self._state = state = AlertState(store, node)

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from evenbeat.core.alerts import ItemKind, ProblemFacts, start
 from evenbeat.core.channels import Channel
 from evenbeat.model import SEVERITY, State
-from evenbeat.node.alerts.cases import Case
 from evenbeat.node.alerts.decisions import AlertDecisions
+from evenbeat.node.alerts.engine_state import AlertState
 from evenbeat.node.alerts.messages import MessageComposer, PlannedItem
-from evenbeat.node.alerts.state import AlertState
+from evenbeat.node.alerts.problems_to_notify import Case
 from evenbeat.store.alert_records import AlertDecision, MessagePart, MessageRecord
-from evenbeat.wire.deliveries import ITEM_LIMIT
+from evenbeat.wire.sender_documents import ITEM_LIMIT
 
 PART_ITEMS: Final = 100
 """Items that are committed at once, in a few milliseconds."""

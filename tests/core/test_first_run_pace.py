@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.off_grid_pace import MAX_START_RATE, MIN_START_RATE, OffGridPace
+from evenbeat.core.first_run_pace import MAX_START_RATE, MIN_START_RATE, OffGridPace
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant
 from evenbeat.when.windows import FOREVER
 

@@ -9,7 +9,7 @@ from evenbeat.admin.alert_routes import NO_ROUTE, Route, route_of
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.contacts import UsableContact, usable_contacts
 from evenbeat.admin.task_admin import LiveChange
-from evenbeat.node.alerts.cases import Case
+from evenbeat.node.alerts.problems_to_notify import Case
 from evenbeat.store.alert_records import AlertProblem, AlertRecord, ProblemKey
 from evenbeat.store.contract import Batch, Filter, ProblemFilter, Store
 

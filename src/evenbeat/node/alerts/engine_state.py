@@ -6,13 +6,13 @@ from typing import Final
 from evenbeat.admin.alert_routes import ContactBook
 from evenbeat.core.alerts import Alert
 from evenbeat.core.partition_ownership import partition_of_contact
-from evenbeat.node.alerts.cases import Case, Cases, ChannelAlert
 from evenbeat.node.alerts.counters import AlertCounters
-from evenbeat.node.alerts.deliveries import Deliveries
-from evenbeat.node.alerts.news import AlertNews
-from evenbeat.node.alerts.slices import Slices
-from evenbeat.node.alerts.surroundings import AlertSurroundings
-from evenbeat.node.alerts.writer import AlertWriter
+from evenbeat.node.alerts.decision_writer import AlertWriter
+from evenbeat.node.alerts.messages_under_way import Deliveries
+from evenbeat.node.alerts.node_services import NodeServices
+from evenbeat.node.alerts.problem_changes import AlertNews
+from evenbeat.node.alerts.problems_to_notify import Case, Cases, ChannelAlert
+from evenbeat.node.alerts.work_in_slices import Slices
 from evenbeat.store.alert_records import AlertRefusals
 from evenbeat.store.contract import Store
 
@@ -25,7 +25,7 @@ _RECORDS_AT_ONCE: Final = 500
 class AlertState:
     """Of one engine."""
 
-    def __init__(self, store: Store, node: AlertSurroundings) -> None:
+    def __init__(self, store: Store, node: NodeServices) -> None:
         self.store = store
         self.now = node.now
         self.contacts = ContactBook(node.find_period)

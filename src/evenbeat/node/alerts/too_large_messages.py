@@ -8,11 +8,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from evenbeat.core.alerts import resend
-from evenbeat.node.alerts.deliveries import Delivery
+from evenbeat.node.alerts.engine_state import AlertState
 from evenbeat.node.alerts.messages import encode_parts
-from evenbeat.node.alerts.state import AlertState
+from evenbeat.node.alerts.messages_under_way import Delivery
 from evenbeat.store.alert_records import AlertDecision, MessagePart, MessageRecord
-from evenbeat.wire.deliveries import MessageDocument, MessageItem, message_decoder
+from evenbeat.wire.sender_documents import MessageDocument, MessageItem, message_decoder
 
 PART_ITEMS: Final = 100
 """Items that are committed at once, in a few milliseconds."""

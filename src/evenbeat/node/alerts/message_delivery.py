@@ -8,11 +8,11 @@ from typing import Final
 
 from evenbeat.core.alerts import NotSent, end
 from evenbeat.core.delivery_pace import holds_up, retry_at
-from evenbeat.node.alerts.deliveries import Delivery
+from evenbeat.node.alerts.engine_state import AlertState
 from evenbeat.node.alerts.messages import MessageComposer
-from evenbeat.node.alerts.orders import order_of
-from evenbeat.node.alerts.splitting import AlertsChanged, MessageSplitter
-from evenbeat.node.alerts.state import AlertState
+from evenbeat.node.alerts.messages_under_way import Delivery
+from evenbeat.node.alerts.sender_orders import order_of
+from evenbeat.node.alerts.too_large_messages import AlertsChanged, MessageSplitter
 from evenbeat.store.alert_records import (
     WAITING,
     AlertDecision,
@@ -21,7 +21,7 @@ from evenbeat.store.alert_records import (
     MessageFilter,
     MessagePart,
 )
-from evenbeat.wire.deliveries import DeliveryEnd, DeliveryOrder
+from evenbeat.wire.sender_documents import DeliveryEnd, DeliveryOrder
 
 DELIVERED: Final = "delivered"
 GIVEN_UP: Final = "given up"

@@ -7,7 +7,7 @@ from evenbeat.model import Instant
 from evenbeat.when.period import CompiledPeriod
 
 
-class AlertSurroundings(NamedTuple):
+class NodeServices(NamedTuple):
     """Asked and called on the loop of the node."""
 
     now: Callable[[], Instant]

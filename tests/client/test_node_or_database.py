@@ -12,8 +12,8 @@ import pytest
 from live_node import LiveNode
 from waiting import PATIENCE, eventually
 
-from evenbeat.client.database import connect_to_live_node, open_client
 from evenbeat.client.in_process import client_on_own_loop
+from evenbeat.client.node_or_database import connect_to_live_node, open_client
 from evenbeat.client.socket import SocketBackend
 from evenbeat.client.store_based import LocalClient
 from evenbeat.load.task_keys import task_from_table

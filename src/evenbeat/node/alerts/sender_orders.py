@@ -2,7 +2,7 @@
 
 from evenbeat.core.channels import Channel
 from evenbeat.model import Contact
-from evenbeat.wire.deliveries import DeliveryOrder
+from evenbeat.wire.sender_documents import DeliveryOrder
 
 
 def order_of(
