@@ -161,7 +161,7 @@ class TestChanging:
         assert both("pause", "--label", "side=@", "--json").json["changed"] == ["u-one"]
         assert both("pause", "@-one", "@-told").out == "2 unchanged\n"
         assert both("resume", "@-*").out == "2 changed, 1 unchanged\n"
-        assert both("pause", "nobody-@*").code == 1
+        assert both("pause", "@-nobody*").code == 1
         assert both("rm").code == 2
         assert both("rm", "@-one", "@-two").code == 2
         assert both("rm", "@-one").out == "removed u-one\n"

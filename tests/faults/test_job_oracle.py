@@ -67,6 +67,13 @@ def test_chains(
     assert any(wrong in one for one in found) if wrong else found == []
 
 
+def test_an_end_of_which_no_node_heard_before_a_newer_one_came_is_not_missed() -> None:
+    parents = {"p": [run(10), run(20), run(60)]}
+    assert list(wrongly_chained(AFTER, [(20 * S, CHAIN)], [], parents, unheard=15 * S)) == []
+    for made, unheard in (([(20 * S, CHAIN)], 5 * S), ([(60 * S, CHAIN)], 15 * S), ([], 15 * S)):
+        assert any("was missed" in one for one in wrongly_chained(AFTER, made, [], parents, unheard=unheard))
+
+
 @pytest.mark.parametrize(("skips", "wrong"), [([Skip(10 * S, 10 * S, 1, "coalesced")], False), ([], True)])
 def test_an_end_that_waited_and_was_replaced_by_a_newer_one_is_not_missed(skips: list[Skip], wrong: bool) -> None:
     parent = Task("p", 0, None, None, {"schedule": {"every": 10 * S, "phase": 0}}, None, [], [], [run(10), run(20)])

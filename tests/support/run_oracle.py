@@ -26,6 +26,8 @@ NOT_STARTED: Final = ("dropped", "broken")
 RAN: Final = ("succeeded", "failed")
 _NOT_MADE: Final = ("lost", "interrupted")
 _PASSED_BY: Final = "missed while stopped"
+_UNHEARD: Final = 20 * SECOND
+"""In a cluster, so long after an end of a parent the node of its follower may be dead, or its successor not yet there."""
 
 
 class Line(NamedTuple):
@@ -232,7 +234,8 @@ def jobs(
     merged = [skip for skip in grid_skips if is_told_late and skip.reason == "coalesced"]
     yield from wrongly_retried(task.definition, task.results, merged)
     # A task without a grid of its own has all its skips for ends of parents: those that waited, and those refused.
-    yield from wrongly_chained(task.definition, made, [*task.chain_skips, *grid_skips], results, until)
+    unheard = _UNHEARD if is_told_late else 0
+    yield from wrongly_chained(task.definition, made, [*task.chain_skips, *grid_skips], results, until, unheard)
     yield from wrongly_stopped(task.results, grid_skips, promised)
 
 

@@ -65,9 +65,11 @@ def wrongly_chained(
     skips: Sequence[Span],
     parents: Mapping[str, Sequence[Result]],
     until: int = 1 << 62,
+    unheard: int = 0,
 ) -> Iterator[str]:
     """A chain runs once for an end of its first parent, and misses none, of those up to `until`. `made` are nominal
-    times and kinds of its runs, `skips` those of kind chain.
+    times and kinds of its runs, `skips` those of kind chain. In a cluster the node of the follower may not hear of an
+    end if a newer one comes within `unheard`, which it then uses.
     """
     names = parents_of(definition)
     if not names:
@@ -84,9 +86,16 @@ def wrongly_chained(
     if len(names) > 1:
         return
     # The latest end may still be owed.
-    for nominal in [run.nominal for run in ends_of(parents[names[0]]) if run.ended <= until][:-1]:
-        if not runs[nominal] and not any(skip.first <= nominal <= skip.last for skip in skips):
-            yield f"the end of {nominal} of {names[0]!r} was missed"
+    known = [run for run in ends_of(parents[names[0]]) if run.ended <= until]
+    used = {
+        run.nominal
+        for run in known
+        if runs[run.nominal] or any(skip.first <= run.nominal <= skip.last for skip in skips)
+    }
+    for run in known[:-1]:
+        newer = [one for one in known if run.ended < one.ended <= run.ended + unheard and one.nominal in used]
+        if run.nominal not in used and not newer:
+            yield f"the end of {run.nominal} of {names[0]!r} was missed"
 
 
 def wrongly_stopped(results: Iterable[Result], grid_skips: Sequence[Span], promised: Iterable[int]) -> Iterator[str]:
