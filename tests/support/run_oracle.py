@@ -27,7 +27,7 @@ RAN: Final = ("succeeded", "failed")
 _NOT_MADE: Final = ("lost", "interrupted")
 _PASSED_BY: Final = "missed while stopped"
 _UNHEARD: Final = 20 * SECOND
-"""In a cluster, so long after an end of a parent the node of its follower may be dead, and no other one in its place."""
+"""In a cluster, so long after an end of a parent the node of its follower may be dead without a successor."""
 
 
 class Line(NamedTuple):
