@@ -87,7 +87,13 @@ def test_an_end_that_waited_and_was_replaced_by_a_newer_one_is_not_missed(skips:
         ([run(10, "cancelled"), run(20)], [], ""),
         ([run(10), run(20)], [], ""),
         ([run(10, "cancelled"), run(25, kind=CATCH_UP)], [Span(20 * S, 20 * S, "missed while stopped")], ""),
+        ([run(10, "cancelled"), run(25, kind=CATCH_UP)], [Span(20 * S, 40 * S, "missed while stopped")], ""),
         ([run(10, "cancelled"), run(12, kind=CATCH_UP)], [], "repeated by one of kind 2"),
+        (
+            [run(10, "cancelled"), run(12, kind=CATCH_UP)],
+            [Span(20 * S, 20 * S, "missed while stopped")],
+            "repeated by one of kind 2",
+        ),
         ([run(10, "cancelled"), run(10, kind=RETRY, late=2)], [], "repeated by one of kind 3"),
         ([run(10, "lost"), run(12, kind=CATCH_UP)], [], "is recorded lost"),
     ],

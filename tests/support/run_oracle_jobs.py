@@ -108,7 +108,9 @@ def wrongly_stopped(results: Iterable[Result], grid_skips: Sequence[Span], promi
     for run, following in pairwise(runs):
         if run.outcome != _STOPPED:
             continue
-        was_down = any(s.reason == _PASSED_BY and run.nominal < s.last <= following.claimed for s in grid_skips)
+        # A second stop of the node extends the range that the first one has made.
+        passed_by = [skip for skip in grid_skips if skip.reason == _PASSED_BY]
+        was_down = any(skip.first <= following.claimed and run.nominal < skip.last for skip in passed_by)
         if following.kind == _RETRY or (following.kind == _CATCH_UP and not was_down):
             yield f"the run of {run.nominal} was stopped, and repeated by one of kind {following.kind}"
 
