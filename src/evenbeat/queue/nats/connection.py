@@ -64,6 +64,8 @@ class NatsConnection:
         self._on_up = on_up
         self._handlers: dict[str, Callable[[Msg], None]] = {}
         self._client: Client | None = None
+        self._newest_client: Client | None = None
+        """The same, or one that has not connected yet."""
         self._outgoing: deque[tuple[str, bytes, str, dict[str, str] | None]] = deque()
         self._wake = asyncio.Event()
         self._is_idle = asyncio.Event()
@@ -123,16 +125,14 @@ class NatsConnection:
                     await self._client.flush()
         self._is_stopping = True
         await end_tasks(self._tasks)
-        client, self._client = self._client, None
+        client, self._client, self._newest_client = self._newest_client, None, None
         if client is not None:
-            closing = asyncio.create_task(client.close())
-            await asyncio.wait([closing], timeout=seconds)
-            await end_tasks([closing])
+            await _close(client, seconds)
 
     async def _stay_connected(self) -> None:
         while True:
             self._closed.clear()
-            client = Client()
+            client = self._newest_client = Client()
             try:
                 set_client_identity(client, self._address)
                 await client.connect(**self._options())
@@ -141,6 +141,7 @@ class NatsConnection:
                 self._client = client
             except (nats.errors.Error, OSError, TimeoutError) as e:
                 await self._on_error(e)
+                await _close(client, _RECONNECT_DELAY)  # else it would go on beside the next one
                 await asyncio.sleep(_RECONNECT_DELAY)
                 continue
             await self._on_connected()
@@ -206,6 +207,12 @@ class NatsConnection:
                 except (nats.errors.Error, OSError) as e:
                     await self._on_error(e)
             self._is_idle.set()
+
+
+async def _close(client: Client, seconds: float) -> None:
+    closing = asyncio.create_task(client.close())
+    await asyncio.wait([closing], timeout=seconds)
+    await end_tasks([closing])
 
 
 def _as_callback(handler: Callable[[Msg], None]) -> Any:
