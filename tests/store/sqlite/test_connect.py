@@ -12,7 +12,7 @@ import pytest
 from evenbeat.model import DAY, Instant
 from evenbeat.store.common.rows import as_text
 from evenbeat.store.contract import FOREVER, Batch, Change, DatabaseDamaged, FieldChange, StoreError
-from evenbeat.store.sqlite.connect import APPLICATION_ID, migrate
+from evenbeat.store.sqlite.connect import APPLICATION_ID, begin_file, migrate
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.store.sqlite.statements import FOLDER, migrations
 from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
@@ -130,6 +130,20 @@ def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     store = SqliteStore(path, read_only=True)
     assert store.count() == 4
     store.close()
+
+
+def test_a_new_file_names_its_program_from_its_first_byte_on(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    headers = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        # Called before each statement: a process may die, or another look, at any of these moments.
+        connection.set_trace_callback(lambda _: headers.append(path.read_bytes()[:100]))
+        begin_file(connection)
+        headers.append(path.read_bytes()[:100])
+        connection.set_trace_callback(None)
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    assert {int.from_bytes(header[68:72]) for header in headers if header} == {APPLICATION_ID}
+    SqliteStore(path).close()
 
 
 def test_what_is_opened_only_to_read_cannot_be_changed(tmp_path: Path) -> None:

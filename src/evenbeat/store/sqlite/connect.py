@@ -86,13 +86,19 @@ def prepare(path: Path, durability: str) -> None:
         _keep_to_owner(path)
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rwc")) as connection:
             if not path.stat().st_size:
-                # Before anything else, so that a file with any content names its program.
-                connection.execute(f"PRAGMA page_size = {_PAGE}")
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # `give_back` works only if it was set first
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                begin_file(connection)
             _begin_log(connection)
             _tune(connection, durability, _WRITER_CACHE)
             migrate(connection, path, known)
+
+
+def begin_file(connection: sqlite3.Connection) -> None:
+    """Write the header. In one transaction, so that a file with any content names its program, whatever dies when."""
+    connection.execute(f"PRAGMA page_size = {_PAGE}")
+    connection.execute("BEGIN")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # `give_back` works only if it was set first; it writes
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("COMMIT")
 
 
 def _keep_to_owner(path: Path) -> None:
