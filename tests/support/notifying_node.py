@@ -37,8 +37,9 @@ NOTIFY: Final = {name: ("ops", "twin", "mail", "boss") if name[0] in "pc" else (
 _ESCALATION: Final = 2
 """Seconds until the boss is told."""
 _GATHER: Final = "300ms"
-_CALM_PATIENCE: Final = 60.0
-"""Seconds until everything must be told when nothing fails any more."""
+_CALM_PATIENCE: Final = 240.0
+"""Seconds until everything must be told when nothing fails any more: a message that has failed five times, within 75 s,
+is tried again after 80 s, and a recovery may wait for its end."""
 
 
 class Receivers:
