@@ -13,6 +13,7 @@ from evenbeat.node.alerts.engine_state import AlertState
 from evenbeat.node.alerts.messages import MessageComposer, PlannedItem
 from evenbeat.node.alerts.problems_to_notify import Case
 from evenbeat.store.alert_records import AlertDecision, MessagePart, MessageRecord
+from evenbeat.when.windows import FOREVER
 from evenbeat.wire.sender_documents import ITEM_LIMIT
 
 PART_ITEMS: Final = 100
@@ -49,7 +50,7 @@ class MessageDepartures:
         some = await self._still_leaving(channel)
         if not some:
             return
-        first = min(case.alert(channel.key).leaves_at for case in some)
+        first = await self._first_to_leave(some, channel)
         if first > self._state.now() and len(some) < ITEM_LIMIT:
             self._state.cases.leave_at(channel.key, first)  # what would have left sooner is over
             return
@@ -119,7 +120,20 @@ class MessageDepartures:
             self._decisions.decide(case)
             await self._state.slices.yield_to_turns()
         await self._state.commit()
-        return [case for case in some if case.alert(channel.key).is_leaving]
+        still = []
+        for case in some:
+            if case.alert(channel.key).is_leaving:
+                still.append(case)
+            await self._state.slices.yield_to_turns()
+        return still
+
+    async def _first_to_leave(self, some: list[Case], channel: Channel) -> int:
+        """When the gather of the first of these cases ends."""
+        first: int = FOREVER
+        for case in some:
+            first = min(first, case.alert(channel.key).leaves_at)
+            await self._state.slices.yield_to_turns()
+        return first
 
     def _planned_item(self, case: Case, channel: Channel) -> PlannedItem:
         alert, policy = case.alert(channel.key), self._state.contacts.policy(case.route, channel, self._state.now())
