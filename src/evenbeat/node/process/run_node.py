@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -110,7 +110,8 @@ def _make_scheduler(store: Store, database: Path, options: NodeOptions) -> Sched
         store.check()
     clock = Clock()
     admin = TaskAdmin(store, clock.now)
-    applied = apply_node_files(admin, options.files, is_strict=options.is_strict)
+    with store.used_alone() if isinstance(store, SqliteStore) else nullcontext():
+        applied = apply_node_files(admin, options.files, is_strict=options.is_strict)
     if isinstance(store, SqliteStore) and (applied.has_changed or applied.settings.durability is Durability.FULL):
         # Also for the sake of memory: new connections do not hold the pages through which all this was written.
         store.reopen("full" if applied.settings.durability is Durability.FULL else "normal")

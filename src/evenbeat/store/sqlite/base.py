@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeVar
 from evenbeat.store.common import rows
 from evenbeat.store.contract import DatabaseDamaged, StoreError
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, check_readable, connect_reader, explained, prepare
+from evenbeat.store.sqlite.first_load import has_had_tasks, try_load
 from evenbeat.store.sqlite.inspection import FileInspector, check_tables
 from evenbeat.store.sqlite.statements import migrations
 from evenbeat.store.sqlite.writer import SqliteWriter, T, Work
@@ -36,6 +37,8 @@ class SqliteBase:
     ) -> None:
         """With `is_checked=False` a file that cannot be read is refused at the first read, not now."""
         self._path = path
+        self._durability: Literal["normal", "full"] = durability
+        self._is_used_alone = False
         self._schema = len(migrations())
         self._readers: deque[sqlite3.Connection] = deque()
         self._is_closed = False
@@ -53,7 +56,33 @@ class SqliteBase:
         """New connections with this durability, before the file is inspected; the old ones give back their memory."""
         self.writer.close()
         self._close_readers()
+        self._durability = durability
         self._writer = SqliteWriter(self._path, durability)
+
+    @contextmanager
+    def used_alone(self) -> Iterator[None]:
+        """Meanwhile no other thread uses the store, and the file is not inspected: the first tasks are loaded faster."""
+        self._is_used_alone = True
+        try:
+            yield
+        finally:
+            self._is_used_alone = False
+
+    def _load_first(self, work: Work[T]) -> T:
+        """Make a change that creates the first tasks, and many: past the log if that is possible."""
+        if self._has_had_tasks():
+            return self._do(work)
+        self.writer.close()
+        self._close_readers()
+        try:
+            made = try_load(self._path, work)
+        finally:
+            self._writer = SqliteWriter(self._path, self._durability)
+        return self._do(work) if made is None else made[0]
+
+    def _has_had_tasks(self) -> bool:
+        with self._read() as connection:
+            return has_had_tasks(connection)
 
     def inspect(self, report: Callable[[DatabaseDamaged | None], None]) -> None:
         """Inspect the file from now on. A thread calls `report` with what is wrong, and with None when that is over.

@@ -87,7 +87,7 @@ def prepare(path: Path, durability: str) -> None:
         with closing(_connect(f"{path.absolute().as_uri()}?mode=rwc")) as connection:
             if not path.stat().st_size:
                 begin_file(connection)
-            _begin_log(connection)
+            begin_log(connection)
             _tune(connection, durability, _WRITER_CACHE)
             migrate(connection, path, known)
 
@@ -146,7 +146,7 @@ def is_writable(path: Path, patience: float) -> bool:
     return True
 
 
-def _begin_log(connection: sqlite3.Connection) -> None:
+def begin_log(connection: sqlite3.Connection) -> None:
     """Switch to WAL mode. If two processes do so at once, SQLite refuses one of them without waiting."""
     deadline = time.monotonic() + _PATIENCE
     while True:
@@ -192,7 +192,21 @@ def check_readable(path: Path) -> None:
     known = len(migrations())
     with explained(path):
         _check_header(path, known)
+        _undo_interrupted_load(path)
     connect_reader(path, known).close()
+
+
+def _undo_interrupted_load(path: Path) -> None:
+    """Roll back what a process that died has left, see `sqlite.first_load`: a connection that only reads cannot."""
+    if _has_journal(path):
+        with closing(_connect(f"{path.absolute().as_uri()}?mode=rw")) as connection:
+            _version(connection)
+
+
+def _has_journal(path: Path) -> bool:
+    whole = path.resolve()
+    journal = whole.with_name(whole.name + "-journal")
+    return journal.exists() and journal.stat().st_size > 0
 
 
 def _connect(uri: str, patience: float = _PATIENCE) -> sqlite3.Connection:
@@ -232,11 +246,13 @@ def _check_header(path: Path, known: int) -> None:
     try:
         whose, version = _read_header(connect_untouched(path))
     except sqlite3.DatabaseError:
-        # After a power loss in the middle of a checkpoint the main file is whole only together with its log.
+        # After a power loss in the middle of a checkpoint the main file is whole only together with its log, and in the
+        # middle of a first load together with its journal.
         log = path.with_name(path.name + "-wal")
-        if not log.exists() or not log.stat().st_size:
+        mode = "rw" if _has_journal(path) else "ro"
+        if mode == "ro" and (not log.exists() or not log.stat().st_size):
             raise
-        whose, version = _read_header(_connect(f"{path.absolute().as_uri()}?mode=ro"))
+        whose, version = _read_header(_connect(f"{path.absolute().as_uri()}?mode={mode}"))
     if whose != APPLICATION_ID:
         raise StoreError(
             f"{path}: this SQLite file belongs to another program; it was left as it is. Choose another file, or, "

@@ -46,6 +46,7 @@ from evenbeat.store.sqlite import problem_changes, task_changes
 from evenbeat.store.sqlite.batch_statements import record
 from evenbeat.store.sqlite.connect import DAMAGED_ADVICE, explained
 from evenbeat.store.sqlite.filters import problem_conditions, problems_source, sql_conditions
+from evenbeat.store.sqlite.first_load import LEAST_TASKS
 from evenbeat.store.sqlite.inspection import problem_in
 from evenbeat.store.sqlite.layers import SqliteLayers
 from evenbeat.store.sqlite.log_pruning import prune_log
@@ -86,7 +87,11 @@ class SqliteStore(SqliteLayers):
     # Tasks
 
     def create(self, tasks: Sequence[Task], owner: str, now: Instant, who: str = "") -> list[Entry]:
-        return self._do(lambda connection: task_changes.create(connection, tasks, owner, now, who))
+        def work(connection: sqlite3.Connection) -> list[Entry]:
+            return task_changes.create(connection, tasks, owner, now, who)
+
+        is_load = self._is_used_alone and len(tasks) >= LEAST_TASKS
+        return self._load_first(work) if is_load else self._do(work)
 
     def update(
         self,
