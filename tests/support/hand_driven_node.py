@@ -5,7 +5,7 @@ No processes, no waiting: runs that are dispatched are collected, and end when a
 
 import asyncio
 import selectors
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
@@ -22,7 +22,18 @@ from evenbeat.node.single_membership import SingleMembership
 from evenbeat.queue.contract import Queue
 from evenbeat.report.task_status import ConditionReader
 from evenbeat.store.alert_records import AlertBatch, AlertRefusals
-from evenbeat.store.contract import Batch, Change, Claim, Condition, Filter, StoreError, TaskProgress, WithdrawnTasks
+from evenbeat.store.contract import (
+    NEVER,
+    PLAIN_PROGRESS,
+    Batch,
+    Change,
+    Claim,
+    Condition,
+    Filter,
+    StoreError,
+    TaskProgress,
+    WithdrawnTasks,
+)
 from evenbeat.store.memory import MemoryStore
 from evenbeat.wire.replies import StopFound
 from evenbeat.wire.sender_documents import DeliveryEnd, DeliveryOrder, Refusal
@@ -79,6 +90,13 @@ class RecordingStore(MemoryStore):
         self.is_slow = False
         """Commits wait for `commit`."""
         self._uncommitted: list[tuple[tuple[Batch, ...], Future[WithdrawnTasks]]] = []
+
+    def plain_progress(self) -> Iterator[Sequence[Sequence[int]]]:
+        plain = [p for p in self.progress() if p.claimed is None and p.pause_until == NEVER]
+        yield from ([p[: len(PLAIN_PROGRESS)]] for p in plain)
+
+    def other_progress(self) -> Iterator[TaskProgress]:
+        return (p for p in self.progress() if p.claimed is not None or p.pause_until > NEVER)
 
     def record(self, *batches: Batch) -> Future[WithdrawnTasks]:
         if self.is_slow:

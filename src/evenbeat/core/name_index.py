@@ -74,7 +74,7 @@ class NameIndex:
         """`add_many` for names in UTF-8, each of a length that names have."""
         hashes = _hashes(texts)
         self._must_be_new(texts, hashes)
-        if len(texts) != len(rows) or len(np.unique(rows)) != len(rows):
+        if len(texts) != len(rows) or not _are_different(rows):
             raise ValueError(f"{len(texts)} names need as many different rows")
         if rows.min(initial=0) < 0 or self._length.array[rows[rows < self._rows_seen]].any():
             raise _row_named_error()
@@ -242,6 +242,11 @@ class NameIndex:
         self._rows = np.insert(old_rows, at, rows[order])
         self._is_sorted.array[rows] = True
         self._outdated = 0
+
+
+def _are_different(rows: Ints) -> bool:
+    """Is no row in it twice? New rows are in order, which is seen without sorting them."""
+    return bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
 
 
 def joined_texts(memory: bytearray | NDArray[np.uint8], starts: Ints, lengths: NDArray[np.int32]) -> bytes:

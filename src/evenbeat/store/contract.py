@@ -547,6 +547,26 @@ class SnapshotReader(Protocol):
         """A task by its name or id, and up to `most` of its runs and of its skips; None if there is no such task."""
 
 
+PLAIN_PROGRESS: Final = TaskProgress._fields[: TaskProgress._fields.index("result_at") + 1]
+"""The fields of `TaskProgress` that differ among tasks without an open claim and without a pause."""
+
+
+@runtime_checkable
+class PlainProgressReader(Protocol):
+    """A store that gives the progress of most tasks as whole numbers, for nodes that have a million of them.
+
+    Optional. While nothing is recorded, both together are what `progress` gives.
+    """
+
+    def plain_progress(self) -> Iterator[Sequence[Sequence[int]]]:
+        """The fields PLAIN_PROGRESS of all tasks that have any progress, no open claim and no pause, some tasks at a
+        time, by number; some of them may have been removed.
+        """
+
+    def other_progress(self) -> Iterator[TaskProgress]:
+        """The progress of all other tasks, as `progress` gives it."""
+
+
 @runtime_checkable
 class ReturnedValues(Protocol):
     """A store that keeps what functions returned, like history. Optional: another store ignores `Batch.returned`."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from evenbeat.core.task import Flag
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Job, Outcome, Period, RunKind, Schedule
+from evenbeat.store.contract import PLAIN_PROGRESS
 from evenbeat.when.windows import FOREVER, NEVER
 
 
@@ -55,6 +56,34 @@ class TestComing:
         for i in (0, 9_999, 10_000, 12_344):
             assert driven.columns.priority[rows[i]] == i % 100
             assert driven.tasks.names.name(int(rows[i])) == f"t{i:05}"
+
+
+class TestProgressInColumns:
+    def row(self, number: int, **fields: int) -> list[int]:
+        usual = {"accounted": T0, "extra": FOREVER, "last_start": NEVER, "attempt": 1, "result_at": NEVER}
+        return [({"task": number} | usual | fields).get(field, 0) for field in PLAIN_PROGRESS]
+
+    def test_it_goes_to_the_rows_of_its_tasks_and_to_no_others(self) -> None:
+        driven = HandDrivenNode()
+        a, b = driven.add("a", check=True), driven.add("b", check=True)
+        parts = [
+            [self.row(-5), self.row(a.number, state=2, attempt=2)],
+            [self.row(b.number, changes=70_000)],
+            [self.row(99)],
+        ]
+        rows = driven.tasks.restore_plain_progress(parts)
+        assert rows.tolist() == [driven.row("a"), driven.row("b")]
+        assert driven.columns.state[rows].tolist() == [2, 0]
+        assert driven.columns.attempt[rows].tolist() == [2, 1]
+        assert driven.columns.changes[rows].tolist() == [0, 70_000]
+        assert driven.columns.accounted[rows].tolist() == [T0, T0]
+
+    @pytest.mark.parametrize(("field", "value"), [("state", 256), ("attempt", -1), ("changes", 1 << 32), ("hard", 300)])
+    def test_a_value_that_no_task_can_have_is_refused(self, field: str, value: int) -> None:
+        driven = HandDrivenNode()
+        parts = [[self.row(driven.add("a").number, **{field: value})]]
+        with pytest.raises(OverflowError, match=str(value)):
+            driven.tasks.restore_plain_progress(parts)
 
 
 def hand_task(name: str, i: int) -> Any:

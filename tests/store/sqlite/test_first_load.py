@@ -1,4 +1,4 @@
-"""The first tasks of a database are loaded past its log: with the same outcome, all or none of them whatever happens."""
+"""The first tasks of a database are loaded past its log: with the same outcome, and all or none of them."""
 
 import resource
 import signal

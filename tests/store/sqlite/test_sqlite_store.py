@@ -3,9 +3,17 @@ from itertools import chain
 from pathlib import Path
 
 from evenbeat.model import Instant
-from evenbeat.store.contract import Batch, RunRecord, SnapshotReader, Store
+from evenbeat.store.contract import (
+    PLAIN_PROGRESS,
+    Batch,
+    PlainProgressReader,
+    RunRecord,
+    SnapshotReader,
+    Store,
+    TaskProgress,
+)
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
-from evenbeat.testing.samples import T0, a_claim, a_finish, a_task
+from evenbeat.testing.samples import T0, a_claim, a_finish, a_progress_record, a_task
 from evenbeat.testing.store import StoreContract
 
 
@@ -97,3 +105,34 @@ class TestVersionsOfTasks:
             assert [(change.name, change.action) for change in noted] == [
                 (name, "created") for name in (old.task.name, *names)
             ]
+
+
+class TestProgressInTwoHalves:
+    def test_together_they_are_all_progress_and_only_the_other_half_has_claims_and_pauses(self, tmp_path: Path) -> None:
+        store = SqliteStore(tmp_path / "evenbeat.db")
+        entries = store.create([a_task(f"t{i}") for i in range(2_500)], "me", T0)
+        plain, claimed, paused, both, removed, still_running, new = (entry.number for entry in entries[:7])
+        standings = [a_progress_record(entry.number, T0 + i) for i, entry in enumerate(entries) if entry.number != new]
+        store.record(Batch(standings=standings)).result()
+        for number in (plain, claimed, both, still_running):
+            store.record(Batch(claims=[a_claim(number)])).result()
+        result = a_finish(plain, T0 + 5)._replace(state=2, hard=False, attempt=3, changes=7, flapping=True)
+        store.record(Batch(finishes=[result])).result()
+        pauses = [a_progress_record(n)._replace(pause_from=T0, pause_until=T0 + 9) for n in (paused, both)]
+        store.record(Batch(standings=pauses)).result()
+        store.remove([removed, still_running], T0 + 10)
+        rows = [tuple(row) for some in store.plain_progress() for row in some]
+        others = list(store.other_progress())
+        assert [p.task for p in others] == [claimed, paused, both, still_running]
+        assert [row[0] for row in rows] == [plain, removed, *(entry.number for entry in entries[7:])]
+        known = {p.task: p for p in store.progress()}
+        assert {p.task: p for p in others} == {p.task: known.pop(p.task) for p in others}
+        assert {row[0]: row for row in rows if row[0] != removed} == {
+            number: p[: len(PLAIN_PROGRESS)] for number, p in known.items()
+        }
+        assert all(p._replace(**dict.fromkeys(PLAIN_PROGRESS, 0)) == _NOTHING_ELSE for p in known.values())
+        assert isinstance(store, PlainProgressReader)
+        store.close()
+
+
+_NOTHING_ELSE = TaskProgress(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, 0, 0, 0)  # type: ignore[arg-type]

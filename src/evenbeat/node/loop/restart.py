@@ -26,7 +26,7 @@ from evenbeat.node.loop.records import problem_changes_of, task_positions_of
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.loop.unsettled_changes import UnsettledEdits
-from evenbeat.store.contract import Batch, Finish, PastDefinition, Store, StoreError, TaskProgress
+from evenbeat.store.contract import Batch, Finish, PastDefinition, PlainProgressReader, Store, StoreError, TaskProgress
 from evenbeat.store.latest_result import is_result_missing
 from evenbeat.store.problem_records import OpenProblem, ProblemChange
 from evenbeat.when.windows import FOREVER
@@ -85,7 +85,7 @@ def restore_all_tasks(
         rows = _add_all(tasks, edits, all_new or store.entries())
     else:
         rows = _add_all_from(copy, tasks, edits, store, all_new)
-    known, open_claims = tasks.restore_progress(store.progress())
+    known, open_claims = _restore_progress(tasks, store)
     life.retries.restore(known, lambda row: retried_nominal(store, int(c.number[row]), life.generation))
     open_problems = [] if all_new else list(store.open_problems())
     tasks.restore_problems(open_problems)
@@ -129,6 +129,18 @@ def restore_all_tasks(
         settled=edits.settled,
         problems=_reconciled_problems(tasks, rows, failed, now),
     )
+
+
+def _restore_progress(tasks: TaskTable, store: Store) -> tuple[Ints, list[TaskProgress]]:
+    """Fill in where tasks stood. Returns their rows in the order of their numbers, and the open claims."""
+    if not isinstance(store, PlainProgressReader):
+        return tasks.restore_progress(store.progress())
+    others, open_claims = tasks.restore_progress(store.other_progress())
+    known = tasks.restore_plain_progress(store.plain_progress())
+    if len(others):
+        known = np.concatenate([known, others])
+        known = known[np.argsort(tasks.columns.number[known])]
+    return known, open_claims
 
 
 def retried_nominal(store: Store, number: int, generation: int) -> Instant | None:

@@ -1,8 +1,8 @@
 """The tasks of a live node, each in its row: from the entries of the store to the columns by which the core decides."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Final, TypeVar
+from itertools import chain, islice
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -41,7 +41,7 @@ from evenbeat.model import (
 )
 from evenbeat.node.loop.packed_jobs import NodeColumns, PackedJobs
 from evenbeat.node.loop.plain_definitions import DefinitionCollector, PlainDefinitions, pieces
-from evenbeat.store.contract import TaskProgress
+from evenbeat.store.contract import PLAIN_PROGRESS, TaskProgress
 from evenbeat.store.problem_records import OpenProblem
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.period import CompiledPeriod, compile_periods
@@ -50,6 +50,8 @@ from evenbeat.when.zone import zone
 
 _TASKS_AT_ONCE: Final = 10_000
 """Tasks that are brought in at a time: many enough for columns to be fast, few enough to need little memory."""
+_PARTS_AT_ONCE: Final = 10
+"""Parts of a thousand tasks whose progress is filled in at a time."""
 _SCHEDULE_COLUMNS: Final = ("every", "phase", "calendar", "second", "period", "has_moving_grid")
 """Columns that say when a task is due."""
 _MISSED_ALL: Final = Missed.ALL
@@ -321,21 +323,44 @@ class TaskTable:
             open_claims += [p for p in some if p.claimed is not None]
         return (np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)), open_claims
 
+    def restore_plain_progress(self, progress: Iterable[Sequence[Sequence[int]]]) -> Ints:
+        """`restore_progress` by the fields PLAIN_PROGRESS of tasks without an open claim and without a pause."""
+        rows = [self._take_up_plain(some) for some in _in_parts(progress, _PARTS_AT_ONCE)]
+        self.reachability.refresh()
+        return np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
+
+    def _take_up_plain(self, parts: Sequence[Sequence[Sequence[int]]]) -> Ints:
+        length = len(PLAIN_PROGRESS) * sum(map(len, parts))
+        values = np.fromiter(chain.from_iterable(chain.from_iterable(parts)), np.int64, length)
+        columns = values.reshape(-1, len(PLAIN_PROGRESS)).T
+        numbers = columns[0]
+        within = (numbers >= 0) & (numbers < len(self._row_by_number.array))
+        rows = self._row_by_number.array[np.where(within, numbers, 0)].astype(np.int64) - 1
+        is_here = within & (rows >= 0)  # removed tasks are not
+        if not is_here.all():
+            rows, columns = rows[is_here], columns[:, is_here]
+        self._set_progress(rows, dict(zip(PLAIN_PROGRESS, columns, strict=True)))
+        return rows
+
     def _take_up(self, rows: Ints, known: Sequence[TaskProgress]) -> None:
+        columns = dict(zip(TaskProgress._fields, zip(*known, strict=True), strict=False))
+        self._set_progress(rows, {name: np.array(columns[name], np.int64) for name in PLAIN_PROGRESS if columns})
+        paused = {p.task: (p.pause_from, p.pause_until) for p in known if p.pause_until > NEVER}
+        for number, pause_ in paused.items():
+            self.lifecycle.pauses[self.row_or_raise(number)] = pause_
+
+    def _set_progress(self, rows: Ints, columns: Mapping[str, Ints]) -> None:
+        """Fill in the fields PLAIN_PROGRESS of rows, and what they mean beside other columns."""
         c = self.columns
-        for name, values in zip(TaskProgress._fields, zip(*known, strict=True), strict=False):
+        for name, values in columns.items():
             match name:
                 case "extra":
                     c.off_grid_due[rows] = values
                 case "extra_kind":
-                    c.off_grid_kind[rows] = values
-                case "accounted" | "last_start" | "state" | "hard" | "attempt" | "changes":
-                    getattr(c, name)[rows] = values
-                case "flapping" | "result_at":
-                    getattr(c, name)[rows] = values
-        paused = {p.task: (p.pause_from, p.pause_until) for p in known if p.pause_until > NEVER}
-        for number, pause_ in paused.items():
-            self.lifecycle.pauses[self.row_or_raise(number)] = pause_
+                    c.off_grid_kind[rows] = _fitting(values, c.off_grid_kind.dtype)
+                case "accounted" | "last_start" | "state" | "hard" | "attempt" | "changes" | "flapping" | "result_at":
+                    target = getattr(c, name)
+                    target[rows] = _fitting(values, target.dtype)
         before_start = rows[c.off_grid_kind[rows] == RunKind.FORCED_BEFORE_START]
         c.off_grid_kind[before_start] = RunKind.START_AT
         self.lifecycle.set_flag(before_start, Flag.FORCED, on=True)
@@ -588,6 +613,14 @@ class TaskTable:
             if start is not None and start > since:
                 skips += self.lifecycle.postpone_until(row, start, since)
         return skips
+
+
+def _fitting(values: Ints, kind: np.dtype[Any]) -> Ints:
+    """Values for a column of this type; raise OverflowError if one does not fit: then the database is damaged."""
+    bounds = np.iinfo(np.uint8 if kind == np.bool_ else kind)
+    if len(values) and not bounds.min <= int(values.min()) <= int(values.max()) <= bounds.max:
+        raise OverflowError(f"{int(values.max())} or {int(values.min())} is no value of {kind}")
+    return values
 
 
 def _has_extras(task: Task) -> bool:

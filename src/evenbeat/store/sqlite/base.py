@@ -61,7 +61,7 @@ class SqliteBase:
 
     @contextmanager
     def used_alone(self) -> Iterator[None]:
-        """Meanwhile no other thread uses the store, and the file is not inspected: the first tasks are loaded faster."""
+        """While no other thread uses the store, and the file is not inspected, the first tasks are loaded faster."""
         self._is_used_alone = True
         try:
             yield

@@ -59,6 +59,7 @@ PLAIN_RUNS: Final = 1_000_000
 _PRUNED_AT_ONCE: Final = 5_000
 """Rows of each table that one call of `prune` deletes: some tens of milliseconds."""
 _NUMBERS_AT_ONCE: Final = 10_000
+_CLAIMED_OR_PAUSED: Final = "p.task IN (SELECT task FROM claims UNION SELECT task FROM pauses)"
 _PRUNED: Final = (
     *("prune_plain", "prune_notable", "prune_outputs", "prune_skips", "prune_changes"),
     *("prune_problems", "prune_decisions", "prune_messages", "prune_documents", "prune_returned"),
@@ -189,7 +190,16 @@ class SqliteStore(SqliteLayers):
     # Progress of tasks, and their runs
 
     def progress(self) -> Iterator[TaskProgress]:
-        return self._converted_in_parts(progress, self._select_parts(query("progress")))
+        return self._progress("true")
+
+    def plain_progress(self) -> Iterator[Sequence[Sequence[int]]]:
+        return self._select_parts(query("plain_progress"))
+
+    def other_progress(self) -> Iterator[TaskProgress]:
+        return self._progress(_CLAIMED_OR_PAUSED)
+
+    def _progress(self, condition: str) -> Iterator[TaskProgress]:
+        return self._converted_in_parts(progress, self._select_parts(fill_in("progress", ":filter", condition)))
 
     def past_definitions(self) -> Iterator[PastDefinition]:
         return map(rows.past_definition, self._select(query("past_definitions")))

@@ -515,8 +515,15 @@ SELECT p.task, coalesce(c.accounted, p.accounted), coalesce(c.extra, p.extra),
     c.nominal, coalesce(c.kind, 0), coalesce(c.at, 0), coalesce(c.generation, 0), 0, 0, a.pause_from, a.pause_until,
     coalesce(c.stop, '')
 FROM progress p LEFT JOIN claims c ON c.task = p.task LEFT JOIN pauses a ON a.task = p.task
-WHERE coalesce(c.accounted, p.accounted) IS NOT NULL
+WHERE :filter AND coalesce(c.accounted, p.accounted) IS NOT NULL
     AND (c.task IS NOT NULL OR p.task NOT IN (SELECT number FROM tasks WHERE removed IS NOT NULL)) ORDER BY p.task;
+
+-- name: plain_progress
+-- What there is of `progress` without open claims and pauses; of removed tasks too. All columns are whole numbers.
+SELECT task, accounted, extra, extra_kind, last_start, state, hard, attempt, changes, flapping, result_at
+FROM progress
+WHERE accounted IS NOT NULL AND task NOT IN (SELECT task FROM claims) AND task NOT IN (SELECT task FROM pauses)
+ORDER BY task;
 
 -- name: past_definitions
 SELECT d.task, d.until, d.definition, d.periods
