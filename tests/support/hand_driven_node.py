@@ -93,7 +93,7 @@ class RecordingStore(MemoryStore):
 
     def plain_progress(self) -> Iterator[Sequence[Sequence[int]]]:
         plain = [p for p in self.progress() if p.claimed is None and p.pause_until == NEVER]
-        yield from ([p[: len(PLAIN_PROGRESS)]] for p in plain)
+        yield from ([[int(getattr(p, name)) for name in PLAIN_PROGRESS]] for p in plain)
 
     def other_progress(self) -> Iterator[TaskProgress]:
         return (p for p in self.progress() if p.claimed is not None or p.pause_until > NEVER)
