@@ -1,6 +1,7 @@
 """Columns: rows are given out, reset and given out again, and growing loses nothing."""
 
 from mmap import mmap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from evenbeat.core import columns as module
-from evenbeat.core.columns import Column, Columns, GrowingArray, SharedValueColumn
+from evenbeat.core.columns import Column, Columns, GrowingArray, SharedValueColumn, put_sparsely
 
 DEFAULTS = {"due": 2**62, "retry": 60, "attempt": 1, "load": 0.5, "flag": False}
 
@@ -61,6 +62,39 @@ def test_values_of_which_few_differ_are_kept_once() -> None:
     assert columns._known["retry"].values.tolist() == [60, 7, 2**61, -1]
     columns.free(rows[:2])
     assert columns.retry[columns.allocate(2)].tolist() == [60, 60]
+
+
+def taken(memory: GrowingArray[Any]) -> int:
+    """Bytes of the machine's memory that an array takes."""
+    first = memory.array.ctypes.data
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(f"{first:x}-"))
+    return next(int(line.split()[1]) << 10 for line in lines[at:] if line.startswith("Private_Dirty:"))
+
+
+def test_zeros_over_zeros_take_no_memory_and_other_values_are_kept() -> None:
+    memory: GrowingArray[np.uint32] = GrowingArray(np.uint32)
+    memory.resize(1 << 22)
+    rows = np.arange(1 << 22)
+    put_sparsely(memory.array, rows, np.zeros(len(rows), dtype=np.int64))
+    put_sparsely(memory.array, rows, 0)
+    assert taken(memory) < 1 << 16
+    put_sparsely(memory.array, rows[5:7], [3, 0])
+    assert memory.array[4:8].tolist() == [0, 3, 0, 0]
+    put_sparsely(memory.array, rows[:10], 0)
+    assert not memory.array.any()
+    put_sparsely(memory.array, rows, 1)
+    assert memory.array.all()
+
+
+def test_the_default_among_values_of_which_few_differ_takes_no_memory() -> None:
+    columns = Checks()
+    rows = columns.allocate(1 << 20)
+    columns.retry[rows] = columns._declared["retry"].default
+    assert taken(columns._memory["retry"]) < 1 << 16
+    columns.retry[rows[3:5]] = 77
+    columns.retry[rows[4:6]] = columns._declared["retry"].default
+    assert (columns.retry[rows] == 77).nonzero()[0].tolist() == [3]
 
 
 def test_the_class_tells_what_it_declares_and_has_no_array() -> None:

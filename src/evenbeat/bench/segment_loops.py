@@ -80,7 +80,7 @@ class HeapWalker:
         columns = timetable_of(tasks, intervals).columns
         self._every = columns.every.tolist()
         self._flags = columns.flags.tolist()
-        self._period = columns.period.tolist()
+        self._period = columns.period[:].tolist()
         self._last_start = columns.last_start.tolist()
         self._heap = list(zip(columns.due.tolist(), range(tasks), strict=True))
         heapify(self._heap)
@@ -124,7 +124,7 @@ class PackedHeapWalker:
         self._every = [every << self._bits for every in columns.every.tolist()]
         self._patience = (columns.every // 2).tolist()
         self._flags = columns.flags.tolist()
-        self._period = columns.period.tolist()
+        self._period = columns.period[:].tolist()
         self._last_start = columns.last_start.tolist()
         self._heap = [((due - START) << self._bits) | row for row, due in enumerate(columns.due.tolist())]
         heapify(self._heap)

@@ -47,6 +47,15 @@ class GrowingArray(Generic[T]):
             self.array = np.frombuffer(self._memory, self._dtype)
 
 
+def put_sparsely(column: NDArray[Any], rows: int | Ints | slice, values: ArrayLike) -> None:
+    """`column[rows] = values`, without writing zeros over zeros: pages that never had anything else take no memory.
+
+    For columns that are zero for nearly all tasks.
+    """
+    if np.any(values) or np.any(column[rows]):
+        column[rows] = values
+
+
 def _private_memory(size: int) -> mmap:
     return mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)
 
@@ -136,7 +145,7 @@ class SharedValueRows:
         return self._known.values[self._numbers[rows]]
 
     def __setitem__(self, rows: int | Ints | slice, values: ArrayLike) -> None:
-        self._numbers[rows] = self._known.numbers(values)
+        put_sparsely(self._numbers, rows, self._known.numbers(values))
 
 
 class Columns:

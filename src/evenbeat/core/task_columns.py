@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from evenbeat.core.columns import Ints
+from evenbeat.core.columns import Ints, put_sparsely
 from evenbeat.core.guard import attempts_of
 from evenbeat.core.task import ALL_FLAGS, Flag, TaskColumns
 from evenbeat.core.timebox import NO_TIMEBOX, default_timebox
@@ -110,12 +110,14 @@ def enrol_alike(
     """Fill in what all tasks of a kind have in common, and the phases of intervals."""
     c = columns
     c.every[rows] = alike.value_per_task(lambda task: task.schedule.every or 1)
-    c.phase[rows], c.calendar[rows], c.second[rows] = phases, -1, 0
-    c.has_moving_grid[rows] = moving = alike.value_per_task(has_moving_grid) != 0
+    c.phase[rows], c.calendar[rows] = phases, -1
+    put_sparsely(c.second, rows, 0)
+    moving = alike.value_per_task(has_moving_grid) != 0
+    put_sparsely(c.has_moving_grid, rows, moving)
     times.any_moves |= bool(moving.any())
     c.period[rows] = alike.value_per_task(lambda task: -1 if task.period is None else periods[task.period])
-    c.limit[rows] = alike.value_per_task(lambda task: 0 if task.limit is None else limits[task.limit])
-    c.priority[rows] = alike.value_per_task(lambda task: task.priority)
+    put_sparsely(c.limit, rows, alike.value_per_task(lambda task: 0 if task.limit is None else limits[task.limit]))
+    put_sparsely(c.priority, rows, alike.value_per_task(lambda task: task.priority))
     c.tolerance[rows] = alike.value_per_task(lambda task: -1 if task.tolerance is None else task.tolerance)
     c.longer_than[rows] = alike.value_per_task(lambda task: task.longer_than or 0)
     c.retry[rows] = alike.value_per_task(retry_interval_of)

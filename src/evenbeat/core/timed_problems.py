@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from evenbeat.core.alerts import Hold
-from evenbeat.core.columns import Ints
+from evenbeat.core.columns import Ints, SharedValueRows
 from evenbeat.core.freshness import are_stale
 from evenbeat.core.task import Flag, TaskColumns
 from evenbeat.core.times import ScheduleTimes
@@ -142,7 +142,7 @@ def expecting_results(columns: TaskColumns, rows: Ints) -> Ints:
 
 
 def rows_without_result(
-    columns: TaskColumns, times: ScheduleTimes, timebox: Ints, now: Instant, since: Instant
+    columns: TaskColumns, times: ScheduleTimes, timebox: Ints | SharedValueRows, now: Instant, since: Instant
 ) -> Ints:
     """Tasks whose next result should have been there by now, all with their own runs. `timebox` is a column.
 

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.columns import Column, Ints
+from evenbeat.core.columns import Column, Ints, SharedValueColumn
 from evenbeat.core.timetable import DueColumns
 from evenbeat.model import HOUR, SECOND, Instant
 from evenbeat.when.expected_load import expected_per_hour
@@ -27,7 +27,7 @@ class ScheduleColumns(DueColumns):
     phase = Column(np.int64, 0)
     calendar = Column(np.int32, -1)
     second = Column(np.uint8, 0)
-    period = Column(np.int32, -1)
+    period = SharedValueColumn(-1)
     has_moving_grid = Column(np.bool_, default=False)
     """Its grid moves by Icinga's rule: each execution sets the next nominal time."""
 

@@ -13,6 +13,7 @@ from evenbeat.model import PARTITION_COUNT, SECOND, Entry
 from evenbeat.node.alerts.sender_process import SenderProcess
 from evenbeat.node.answers.running_runs import running_runs_of
 from evenbeat.node.answers.status import status_of
+from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import (
     GENERATION_KEY,
     LAST_SEEN_KEY,
@@ -33,8 +34,8 @@ from evenbeat.wire.sender_documents import DeliveryEnd
 from evenbeat.wire.status import Status
 
 _ALL_PARTITIONS: Final = frozenset(range(PARTITION_COUNT))
-_START_SETTLES: Final = 3.0
-"""Seconds after which what a start has recorded is committed."""
+_START_SETTLES: Final = 1.0
+"""Seconds after the commit of what a start has recorded, in which the first turns let go of what they have needed."""
 _log: Final = logging.getLogger("evenbeat.node")
 
 
@@ -80,7 +81,7 @@ class SingleMembership:
     async def start(self) -> None:
         with explain_damaged_store(self.node.database):
             self.restore_tasks()
-        self.node.start_job(_give_back_memory_of_start())
+        self.node.start_job(_give_back_memory_of_start(self.node.outbox))
 
     def restore_tasks(self) -> None:
         """Bring in all tasks of the store."""
@@ -134,7 +135,8 @@ class SingleMembership:
         await end_all_runs(self.node)
 
 
-async def _give_back_memory_of_start() -> None:
+async def _give_back_memory_of_start(outbox: Outbox) -> None:
     """Once: what a start on a million tasks records takes memory until it is committed."""
+    await outbox.wait_committed()
     await asyncio.sleep(_START_SETTLES)
     await asyncio.to_thread(give_back_memory)

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from evenbeat.core.columns import Column, Ints
+from evenbeat.core.columns import Column, Ints, SharedValueColumn
 from evenbeat.core.name_index import joined_texts
 from evenbeat.core.task import TaskColumns
 
@@ -19,9 +19,9 @@ class NodeColumns(TaskColumns):
 
     number = Column(np.int64, -1)
     """The number of the task in the store."""
-    timebox = Column(np.int64, 0)
+    timebox = SharedValueColumn(0)
     """0 for cron tasks by default: until the next nominal time."""
-    function = Column(np.int32, -1)
+    function = SharedValueColumn(-1)
     """The number of its function in the task table; -1 for a command."""
     pool = Column(np.int16, 0)
     """The number of its pool in the task table; 0 for the default one."""

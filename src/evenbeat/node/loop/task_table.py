@@ -10,7 +10,7 @@ import numpy as np
 from evenbeat.admin.period_changes import periods_and_users
 from evenbeat.core.alerts import HOLD_OF_WORD, Hold
 from evenbeat.core.chains import Chains
-from evenbeat.core.columns import GrowingArray, Ints
+from evenbeat.core.columns import GrowingArray, Ints, put_sparsely
 from evenbeat.core.downtimes import DowntimeRows
 from evenbeat.core.edits import pause, settle_past, unpause
 from evenbeat.core.gate import Reason
@@ -207,7 +207,8 @@ class TaskTable:
         rows = self.columns.allocate(len(some.numbers))
         self.names.add_texts(pieces(some.names, some.name_lengths), rows)
         self._number(rows, some.numbers)
-        self.columns.owner[rows] = np.array([*map(self._owner, some.owner_names)], dtype=np.int64)[some.owners]
+        owners = np.array([*map(self._owner, some.owner_names)], dtype=np.int64)
+        put_sparsely(self.columns.owner, rows, owners[some.owners])
         self._permit(rows)
         alike = TasksByKind(some.samples, some.kinds.astype(np.int64))
         enrol_alike(self.columns, self.times, rows, alike, some.phases, self._period_numbers, self._limits)
@@ -235,7 +236,7 @@ class TaskTable:
         tasks = [entry.task for entry in entries]
         owners = [entry.owner for entry in entries]
         known = {owner: self._owner(owner) for owner in dict.fromkeys(owners)}
-        self.columns.owner[rows] = [known[owner] for owner in owners]
+        put_sparsely(self.columns.owner, rows, np.array([known[owner] for owner in owners], dtype=np.int64))
         self._permit(rows)
         numbers = self._period_numbers if periods is None else periods
         alike = enrol(self.columns, self.times, rows, tasks, numbers, self._limits)
@@ -256,9 +257,9 @@ class TaskTable:
 
     def _define_alike(self, rows: Ints, alike: TasksByKind) -> None:
         self.columns.timebox[rows] = alike.value_per_task(timebox_setting)
-        self.columns.retry_policy[rows] = alike.value_per_task(self.lifecycle.retries.policy_number)
+        put_sparsely(self.columns.retry_policy, rows, alike.value_per_task(self.lifecycle.retries.policy_number))
         self.columns.function[rows] = alike.value_per_task(lambda task: self._function(task.job.function))
-        self.columns.pool[rows] = alike.value_per_task(lambda task: self._pool(task.pool))
+        put_sparsely(self.columns.pool, rows, alike.value_per_task(lambda task: self._pool(task.pool)))
 
     def _define_extras(self, row: int, task: Task) -> None:
         if task.missed is _MISSED_ALL:
@@ -357,10 +358,10 @@ class TaskTable:
                 case "extra":
                     c.off_grid_due[rows] = values
                 case "extra_kind":
-                    c.off_grid_kind[rows] = _fitting(values, c.off_grid_kind.dtype)
+                    put_sparsely(c.off_grid_kind, rows, _fitting(values, c.off_grid_kind.dtype))
                 case "accounted" | "last_start" | "state" | "hard" | "attempt" | "changes" | "flapping" | "result_at":
                     target = getattr(c, name)
-                    target[rows] = _fitting(values, target.dtype)
+                    put_sparsely(target, rows, _fitting(values, target.dtype))
         before_start = rows[c.off_grid_kind[rows] == RunKind.FORCED_BEFORE_START]
         c.off_grid_kind[before_start] = RunKind.START_AT
         self.lifecycle.set_flag(before_start, Flag.FORCED, on=True)

@@ -25,7 +25,7 @@ _PAGE: Final = 1024
 """Bytes. A run changes one random page, that of its task, and whole pages are written, twice: with the usual 4096 bytes
 that was 8.4 kB per run instead of 3.3."""
 _WAL_LIMIT: Final = 32 << 20
-_WRITER_CACHE: Final = 32_000
+_WRITER_CACHE: Final = 16_000
 _READER_CACHE: Final = 4_000
 """KiB of pages in the cache of a connection."""
 
