@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from random import SystemRandom
 from threading import RLock
@@ -430,6 +431,9 @@ class TaskAdmin:
                 for task in config.tasks:
                     old = before.get(task.name)
                     check_may_define(permission, owner, None if old is None else old.task, task)
+            if not before:
+                created[owner] = list(config.tasks)
+                continue
             new = []
             for task in config.tasks:
                 entry = before.pop(task.name, None)
@@ -468,7 +472,7 @@ class TaskAdmin:
         slots = {owner: config.node.max_concurrent for owner, config in configs.items() if config.node is not None}
         done.notices = [
             f"{entry.task.name}: {passed}"
-            for entry in (*done.created, *done.changed)
+            for entry in chain(done.created, done.changed)
             if entry.task.schedule.at is not None and (passed := past_at_error(entry.task, self._now()))
         ][:_MAX_PAST_NOTICES]
         done.notices += overridden_slot_settings(

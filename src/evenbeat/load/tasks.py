@@ -399,8 +399,11 @@ def _like(like: Task, table: dict[str, Any], name: str) -> Task | None:
     """The task of a table that differs from that of another task in name, command and labels only; None if it has to
     be looked at.
     """
+    own_table = {"name": name, "command": table["command"]}
+    if "labels" in table:
+        own_table["labels"] = table["labels"]
     try:
-        own = msgspec.convert({**table, "name": name}, _OwnValues)
+        own = msgspec.convert(own_table, _OwnValues)
     except msgspec.ValidationError:
         return None
     if not own.command or "\0" in "".join(own.command):

@@ -13,7 +13,6 @@ from evenbeat.model import PARTITION_COUNT, SECOND, Entry
 from evenbeat.node.alerts.sender_process import SenderProcess
 from evenbeat.node.answers.running_runs import running_runs_of
 from evenbeat.node.answers.status import status_of
-from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import (
     GENERATION_KEY,
     LAST_SEEN_KEY,
@@ -28,6 +27,7 @@ from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.contract import Queue
 from evenbeat.queue.local.local_queue import LocalQueue
 from evenbeat.store.contract import StoreError
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.live_runs import RunningRuns
 from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.sender_documents import DeliveryEnd
@@ -81,7 +81,7 @@ class SingleMembership:
     async def start(self) -> None:
         with explain_damaged_store(self.node.database):
             self.restore_tasks()
-        self.node.start_job(_give_back_memory_of_start(self.node.outbox))
+        self.node.start_job(_give_back_memory_of_start(self.node))
 
     def restore_tasks(self) -> None:
         """Bring in all tasks of the store."""
@@ -135,8 +135,10 @@ class SingleMembership:
         await end_all_runs(self.node)
 
 
-async def _give_back_memory_of_start(outbox: Outbox) -> None:
+async def _give_back_memory_of_start(node: Scheduler) -> None:
     """Once: what a start on a million tasks records takes memory until it is committed."""
-    await outbox.wait_committed()
+    await node.outbox.wait_committed()
     await asyncio.sleep(_START_SETTLES)
+    if isinstance(node.store, SqliteStore):
+        node.store.give_back_memory()
     await asyncio.to_thread(give_back_memory)

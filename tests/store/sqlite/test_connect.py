@@ -170,6 +170,19 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
         store.record(Batch())
 
 
+def test_memory_is_given_back_between_reads_and_reading_goes_on(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    store.create([a_task(f"task {i}") for i in range(3_000)], "me", T0)
+    under_way = store.entries()
+    first = next(under_way)
+    assert store.count() == 3_000
+    store.give_back_memory()
+    assert len(store._readers) == 0
+    assert len({first.id, *(entry.id for entry in under_way)}) == 3_000
+    assert store.count() == 3_000
+    store.close()
+
+
 def test_a_list_that_is_left_in_the_middle_keeps_nothing_open(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "x.db")
     store.create([a_task(f"task{i}") for i in range(3_000)], "me", T0)

@@ -4,7 +4,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -112,9 +112,14 @@ class SqliteBase:
         elif self._writer is not None:
             self._writer.close()
 
+    def give_back_memory(self) -> None:
+        """Close connections that nobody uses just now, with the pages that they keep: the next read opens one."""
+        self._close_readers()
+
     def _close_readers(self) -> None:
-        while self._readers:
-            self._readers.pop().close()
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                self._readers.pop().close()
 
     # Connections
 

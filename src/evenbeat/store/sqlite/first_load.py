@@ -55,6 +55,7 @@ def _past_the_log(path: Path) -> Iterator[sqlite3.Connection | None]:
     with closing(connect_writer(path, "full")) as connection:
         # A journal that came back after a power loss would undo what was committed since: EXTRA syncs its removal too.
         connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA foreign_keys = OFF")  # new tasks bring all rows that refer to them
         ((patience,),) = connection.execute("PRAGMA busy_timeout")
         connection.execute("PRAGMA busy_timeout = 0")
         try:

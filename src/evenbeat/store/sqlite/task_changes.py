@@ -15,6 +15,8 @@ from evenbeat.store.sqlite.statements import as_list, query, query_of_rows
 
 _AT_ONCE: Final = 100
 """Tasks that one statement creates: half the cost of one by one, and few different statements to keep prepared."""
+_PART: Final = 20_000
+"""Tasks whose progress and audit are created together: so many that their pages are still in the cache."""
 
 
 def create(connection: sqlite3.Connection, tasks: Sequence[Task], owner: str, now: Instant, who: str) -> list[Entry]:
@@ -42,13 +44,16 @@ def _create(
     """Create tasks that are not restored; `last` is the largest number that any task has had."""
     entries = new_entries(tasks, last + 1, new_ids(len(tasks)), owner, now)
     rows = ((e.number, e.id, e.task.name, owner, now, as_text(e.task)) for e in entries)
-    while some := list(islice(rows, _AT_ONCE)):
-        connection.execute(query_of_rows("create_task", len(some)), list(chain.from_iterable(some)))
-    connection.execute(query("create_progress"), (last,))
-    if len(entries) <= audit.MAX_DETAILED_CHANGES:
+    is_detailed = len(entries) <= audit.MAX_DETAILED_CHANGES
+    for part in range(last, last + len(entries), _PART):
+        of_part = islice(rows, _PART)
+        while some := list(islice(of_part, _AT_ONCE)):
+            connection.execute(query_of_rows("create_task", len(some)), list(chain.from_iterable(some)))
+        connection.execute(query("create_progress"), (part,))
+        if not is_detailed:
+            connection.execute(query("note_created"), {"now": now, "who": who, "last": part})
+    if is_detailed:
         note(connection, audit.created(entries, now, who))
-    else:
-        connection.execute(query("note_created"), {"now": now, "who": who, "last": last})
     return entries
 
 
