@@ -431,11 +431,8 @@ class TaskAdmin:
                 for task in config.tasks:
                     old = before.get(task.name)
                     check_may_define(permission, owner, None if old is None else old.task, task)
-            if not before:
-                created[owner] = list(config.tasks)
-                continue
-            new = []
-            for task in config.tasks:
+            new = [] if before else list(config.tasks)
+            for task in config.tasks if before else ():
                 entry = before.pop(task.name, None)
                 if entry is None:
                     new.append(task)
