@@ -506,7 +506,7 @@ class Lifecycle:
         )
 
     def _is_too_soon(self, rows: Ints, flags: Flags, nominal: Ints, now: Instant) -> Bools:
-        """`guard.is_too_soon`, for columns."""
+        """`drop_guard.is_too_soon`, for columns."""
         c = self.columns
         interval = self.times.interval(rows, nominal)
         too_soon: Bools = c.last_start[rows] + interval - tolerance_of(c, rows, flags, interval) > now

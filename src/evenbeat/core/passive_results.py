@@ -12,9 +12,9 @@ import numpy as np
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS, Reason
-from evenbeat.core.guard import LONGEST_DEFAULT_GRACE
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Bools, Flag, SkipColumns
+from evenbeat.core.task_defaults import LONGEST_DEFAULT_GRACE
 from evenbeat.model import Instant, RunKind, State, Task, WhenMissing
 from evenbeat.when.windows import FOREVER, NEVER
 

@@ -65,7 +65,7 @@ class LocalQueue:
     ) -> None:
         """For `on_results` and `on_started` see `queue.contract`.
 
-        `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.guard`.
+        `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.drop_guard`.
         By the file `records` the next node finds worker processes and runs that outlive this one.
         Commands get the variables that `pass_env` names: see `core.environment`.
         """

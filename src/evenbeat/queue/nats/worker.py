@@ -77,7 +77,7 @@ class WorkerOptions(Struct, frozen=True):
     """The configuration of a worker."""
 
     kill_after: Callable[[int], int]
-    """The rule of `core.guard`."""
+    """The rule of `core.drop_guard`."""
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     slots: int = 256
     processes: int = 1
