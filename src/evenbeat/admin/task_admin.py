@@ -26,7 +26,11 @@ from evenbeat.admin.command_permission import (
     permission_of,
 )
 from evenbeat.admin.contacts import CONTACTS_PREFIX, check_may_define_contact
-from evenbeat.admin.cross_check import (
+from evenbeat.admin.kept_names import file_with_names, keep_names_of_tasks
+from evenbeat.admin.own_job import check_arguments
+from evenbeat.admin.owner_settings import OwnerSettings
+from evenbeat.admin.passive_settings import forget_removed_tasks
+from evenbeat.admin.stored_references import (
     LIMITS_PREFIX,
     NODE_PREFIX,
     UnchangedTasks,
@@ -37,10 +41,6 @@ from evenbeat.admin.cross_check import (
     node_settings_by_owner,
     shared_names,
 )
-from evenbeat.admin.kept_names import file_with_names, keep_names_of_tasks
-from evenbeat.admin.own_job import check_arguments
-from evenbeat.admin.owner_settings import OwnerSettings
-from evenbeat.admin.passive_settings import forget_removed_tasks
 from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.core.permission import has_runnable_job, is_blocked
 from evenbeat.core.placement import PhasePlacement, keep_phase, storage_order

@@ -109,7 +109,7 @@ class TaskColumns(ScheduleColumns):
 
 
 def tolerance_of(columns: TaskColumns, rows: Ints, flags: Flags, interval: Ints) -> Ints:
-    """How much closer than `interval` two on-grid starts may be: as the task says, or `drop_guard.default_tolerance`."""
+    """How much closer than `interval` two on-grid starts may be: as the task or `drop_guard.default_tolerance` says."""
     said = columns.tolerance[rows]
     # Whole where each nominal time has its run, else half.
     tolerance: Ints = np.where(said < 0, interval >> (flags & int(Flag.EACH) == 0), said)

@@ -21,12 +21,12 @@ from evenbeat.model import State
 from evenbeat.sim.alert_explore import explore_alerts
 from evenbeat.sim.alert_model import ALERT_RULES, AlertRules, AlertShape
 from evenbeat.sim.explore import ExplorationResult, explore
+from evenbeat.sim.following_problems_explore import SUCCESSION_WORLDS, explore_succession
 from evenbeat.sim.hold_explore import explore_holds
 from evenbeat.sim.hold_model import HoldShape
 from evenbeat.sim.problem_explore import explore_problems
 from evenbeat.sim.problem_model import ProblemShape
 from evenbeat.sim.state import WorldShape
-from evenbeat.sim.succession_explore import SUCCESSION_WORLDS, explore_succession
 
 SHAPES: Final = (
     WorldShape(
