@@ -11,7 +11,7 @@ from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.core.placement import fill_wheel
 from evenbeat.load.config import BadFileError, Config
-from evenbeat.load.task_keys import task_from_table, task_to_table
+from evenbeat.load.task_tables import task_from_table, task_to_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Entry, Instant, Invalid, Period, Task
 from evenbeat.store.contract import Conflict, Filter, StoreError
 from evenbeat.store.memory import MemoryStore

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from evenbeat.core import placement
 from evenbeat.core.placement import PhasePlacement, fill_wheel, keep_phase, remove_task_from_wheel, storage_order
 from evenbeat.core.placement import add_task_to_wheel as put_on
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant, Invalid, Schedule, Spread, Task
 from evenbeat.when.wheel import LoadWheel, PlacedTask
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, SECOND, Period, Spread, Task
 from evenbeat.when.compare import curves, least_peak, workload_of
 from evenbeat.when.curve import Stretch, summarize

@@ -35,7 +35,7 @@ from evenbeat.load.contacts import contact_errors
 from evenbeat.model import Contact, Entry, Instant, Invalid, Task
 from evenbeat.store.common.filters import filters_for_names
 from evenbeat.store.contract import Conflict, Filter, Store
-from evenbeat.when.nearest import MOST_COMPARED
+from evenbeat.when.spelling import MOST_COMPARED
 
 LIMITS_PREFIX: Final = "limits:"
 NODE_PREFIX: Final = "node:"

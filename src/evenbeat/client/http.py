@@ -35,7 +35,7 @@ from evenbeat.load.config_validation import ValidationFinding
 from evenbeat.load.contacts import contact_to_table, notify_to_list
 from evenbeat.load.downtimes import downtime_table
 from evenbeat.load.files import load_file, load_parsed_file
-from evenbeat.load.task_keys import task_to_table
+from evenbeat.load.task_tables import task_to_table
 from evenbeat.model import SECOND, ArgumentValue, Contact, Downtime, Entry, Instant, Invalid, Period, Task
 from evenbeat.report.cluster_document import ClusterDocument
 from evenbeat.report.contacts import ContactInfo

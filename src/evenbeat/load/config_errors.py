@@ -13,7 +13,7 @@ from evenbeat.core.dependencies import DEPENDENCY_KEYS
 from evenbeat.load.config import Durability
 from evenbeat.load.locate import KeyPath
 from evenbeat.model import Backlog, Days, Hash, Invalid, Missed, Prefer, Spread, WhenUnreachable
-from evenbeat.when.nearest import nearest_words
+from evenbeat.when.spelling import nearest_words
 
 _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "spread": Spread,

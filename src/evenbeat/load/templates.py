@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from evenbeat.load.config_errors import DocumentErrors
 from evenbeat.load.locate import KeyPath
 from evenbeat.model import Invalid
-from evenbeat.when.nearest import list_known, nearest_words
+from evenbeat.when.spelling import list_known, nearest_words
 
 MAX_TASKS: Final = 1_000_000
 """The number of tasks that the `for` of one file may expand to."""

@@ -6,7 +6,7 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 from evenbeat.model import Invalid
-from evenbeat.when.nearest import nearest_words
+from evenbeat.when.spelling import nearest_words
 
 
 def check_holidays(where: str) -> None:

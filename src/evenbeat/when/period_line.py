@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 from evenbeat.model import TEXT_LIMIT, Invalid
-from evenbeat.when.nearest import nearest_words
+from evenbeat.when.spelling import nearest_words
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS: Final = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from evenbeat.model import DAY, SECOND, Instant, Invalid
-from evenbeat.when.nearest import nearest_words
+from evenbeat.when.spelling import nearest_words
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,8 +14,8 @@ from evenbeat.report.outlook.outlook import ScheduledRun, rounded_counts, sum_in
 from evenbeat.store.contract import Store
 from evenbeat.when.curve import Floats, Stretch, summarize
 from evenbeat.when.instant import LATEST
-from evenbeat.when.nearest import list_known
 from evenbeat.when.period import CompiledPeriod, compile_periods
+from evenbeat.when.spelling import list_known
 from evenbeat.wire.documents import Count, KindWord, NewTask, TimestampText, TimeText
 
 _TAG: Final = "Load"
