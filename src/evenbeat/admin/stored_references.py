@@ -21,6 +21,7 @@ from evenbeat.core.references import (
 )
 from evenbeat.core.scope import Scope
 from evenbeat.core.task_graph import OtherTasks, beginning_of, names_near
+from evenbeat.did_you_mean import MOST_COMPARED
 from evenbeat.load.config import BadFileError, Config, NodeSettings, ParsedFile
 from evenbeat.load.config_validation import (
     MAX_FINDINGS_SHOWN,
@@ -35,7 +36,6 @@ from evenbeat.load.contacts import contact_errors
 from evenbeat.model import Contact, Entry, Instant, Invalid, Task
 from evenbeat.store.common.filters import filters_for_names
 from evenbeat.store.contract import Conflict, Filter, Store
-from evenbeat.when.spelling import MOST_COMPARED
 
 LIMITS_PREFIX: Final = "limits:"
 NODE_PREFIX: Final = "node:"

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from evenbeat.core.check import retry_after_opening
+from evenbeat.core.check_states import retry_after_opening
 from evenbeat.core.permission import has_runnable_job
 from evenbeat.core.task_columns import has_moving_grid, retry_interval_of
 from evenbeat.model import Instant, Missed, RunKind, Schedule, Task

@@ -20,6 +20,7 @@ import msgspec
 import rtoml
 
 from evenbeat.core.dependencies import DEPENDENCY_KEYS
+from evenbeat.did_you_mean import list_known
 from evenbeat.load.config import (
     NODE_DURATIONS,
     NOTHING_TO_RUN,
@@ -41,7 +42,6 @@ from evenbeat.load.task_keys import TASK_KEYS, TaskBuilder, inherit_keys
 from evenbeat.load.templates import TemplateExpander
 from evenbeat.model import NAME_LIMIT, Contact, Downtime, Invalid, Period, Task
 from evenbeat.when.period import compile_periods
-from evenbeat.when.spelling import list_known
 
 _SECTIONS: Final = ("node", "defaults", "templates", "periods", "contacts", "limits", "downtimes", "checks", "tasks")
 _DEPENDENCY_KEYS: Final = (*DEPENDENCY_KEYS, "when_unreachable")
