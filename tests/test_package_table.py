@@ -119,7 +119,8 @@ def test_a_package_reached_through_others_is_found_as_well(broken: Any) -> None:
     changes = {"core/drop_guard.py": "from PROJ.core import helper\n", "core/helper.py": "import PROJ.store.sqlite\n"}
     assert broken(changes) == [
         "PROJ.core.helper imports PROJ.store.sqlite (line 1)",
-        "PROJ.work.runner reaches store: PROJ.work.runner -> PROJ.core.drop_guard -> PROJ.core.helper -> PROJ.store.sqlite",
+        "PROJ.work.runner reaches store: "
+        "PROJ.work.runner -> PROJ.core.drop_guard -> PROJ.core.helper -> PROJ.store.sqlite",
     ]
 
 
