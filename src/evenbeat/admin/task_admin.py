@@ -26,8 +26,8 @@ from evenbeat.admin.command_permission import (
     permission_of,
 )
 from evenbeat.admin.contacts import CONTACTS_PREFIX, check_may_define_contact
+from evenbeat.admin.job_with_arguments import check_arguments
 from evenbeat.admin.kept_names import file_with_names, keep_names_of_tasks
-from evenbeat.admin.own_job import check_arguments
 from evenbeat.admin.owner_settings import OwnerSettings
 from evenbeat.admin.passive_settings import forget_removed_tasks
 from evenbeat.admin.stored_references import (

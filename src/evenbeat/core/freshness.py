@@ -14,7 +14,7 @@ from evenbeat.core.task import Bools
 from evenbeat.core.task_defaults import grace_of
 from evenbeat.core.timebox import LEAST_USUAL_LENGTH, NO_TIMEBOX, usual_length
 from evenbeat.model import SECOND, Instant, Task
-from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.nominal_times import CompiledSchedule
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER
 

@@ -11,9 +11,9 @@ from evenbeat.core.task_columns import has_moving_grid, retry_interval_of
 from evenbeat.model import Instant, Missed, RunKind, Schedule, Task
 from evenbeat.when.cron import Cron
 from evenbeat.when.icinga import icinga_after
-from evenbeat.when.inside import within_period
+from evenbeat.when.inside_period import within_period
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.nominal_times import CompiledSchedule
 from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER, NEVER

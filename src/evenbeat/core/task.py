@@ -99,7 +99,7 @@ class TaskColumns(ScheduleColumns):
     problem_opened = Column(np.int64, 0)
     """When it opened; if it has closed, when the last one did."""
     hold = Column(np.uint8, 0)
-    """Why its open problem is told to nobody now: an `alerts.Hold`, kept by `core.holds`."""
+    """Why its open problem is told to nobody now: an `alerts.Hold`, kept by `core.problem_holds`."""
     point = Column(np.int32, -1)
     """Of a task with dependencies, or that is one: its point in the graph of `core.reachability`."""
     owner = Column(np.int32, 0)

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.orphan_guard import OrphanGuard
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import Outcome
 from evenbeat.queue.contract import OUTPUT_ANSWER_TIMEOUT
