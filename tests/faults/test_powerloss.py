@@ -3,7 +3,9 @@
 import os
 import random
 import shutil
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,9 @@ from pathlib import Path
 import pytest
 from crashing_node import CrashingNode
 from waiting import eventually
+
+from evenbeat.store.sqlite.first_load import LEAST_TASKS
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
 IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 SEEDS = range(12) if IS_FULL else range(1)
@@ -39,6 +44,23 @@ def crashing(tmp_path: Path) -> Iterator[CrashingNode]:
     one.close()
 
 
+LOADING = """
+import sys
+from pathlib import Path
+from evenbeat.store.sqlite import connect, first_load
+from evenbeat.store.sqlite.sqlite_store import SqliteStore
+from evenbeat.testing.samples import T0, a_task
+
+connect._WRITER_CACHE = 1_000  # pages are written before the commit
+store = SqliteStore(Path(sys.argv[1]), "full")
+with store.used_alone():
+    store.create([a_task(f"task {i}") for i in range(first_load.LEAST_TASKS)], "me", T0)
+store.create([a_task("one more")], "me", T0)
+store.close()
+"""
+"""The first tasks of a database are loaded past its log."""
+
+
 def preloaded(library: Path, crashing: CrashingNode, **more: str) -> dict[str, str]:
     return {"LD_PRELOAD": str(library), "POWERLOSS_DATABASE": str(crashing.database), **more}
 
@@ -46,9 +68,14 @@ def preloaded(library: Path, crashing: CrashingNode, **more: str) -> dict[str, s
 def come_back(crashing: CrashingNode, chance: random.Random) -> None:
     """The machine is booted again: every process is gone, and files have what the disk has."""
     eventually(lambda: not crashing.running(), "no run is left")
+    keep_what_was_synced(crashing.database, chance)
+
+
+def keep_what_was_synced(database: Path, chance: random.Random) -> None:
+    """Files have what the disk has, and some sectors that were not synced."""
     survivors = chance.choice([0.0, 0.0, 0.5])
     for suffix in ("", "-wal", "-journal"):
-        path = crashing.database.with_name(crashing.database.name + suffix)
+        path = database.with_name(database.name + suffix)
         disk = path.with_name(f"{path.name}.disk")
         if not disk.exists():
             path.unlink(missing_ok=True)
@@ -60,7 +87,7 @@ def come_back(crashing: CrashingNode, chance: random.Random) -> None:
                 content[at : at + SECTOR] = cached[at : at + SECTOR][: len(content) - at]
         path.write_bytes(content)
         disk.write_bytes(content)
-    crashing.database.with_name(crashing.database.name + "-shm").unlink(missing_ok=True)
+    database.with_name(database.name + "-shm").unlink(missing_ok=True)
 
 
 def test_what_is_not_synced_is_gone(library: Path, tmp_path: Path) -> None:
@@ -117,3 +144,31 @@ def test_the_power_goes(crashing: CrashingNode, library: Path, where: str, seed:
     crashing.live_on()
     crashing.stop()
     assert crashing.findings() == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_power_goes_within_the_first_load(library: Path, tmp_path: Path, seed: int) -> None:
+    """At each sync of the database in turn, until the load ends before that one: all of its tasks are there or none."""
+    chance = random.Random(seed)
+    counts = []
+    for at in range(1, 100):
+        database = tmp_path / str(at) / "evenbeat.db"
+        database.parent.mkdir()
+        environment = os.environ | {
+            "LD_PRELOAD": str(library),
+            "POWERLOSS_DATABASE": str(database),
+            "POWERLOSS_CHECKPOINT": str(at),
+        }
+        ended = subprocess.run([sys.executable, "-c", LOADING, str(database)], env=environment, check=False).returncode
+        keep_what_was_synced(database, chance)
+        store = SqliteStore(database)
+        counts.append(store.count())
+        store.check()
+        store.close()
+        if not ended:
+            break
+        assert ended == -signal.SIGKILL
+    assert counts == sorted(counts)
+    assert set(counts) <= {0, LEAST_TASKS, LEAST_TASKS + 1}
+    assert counts[0] == 0
+    assert counts[-1] == LEAST_TASKS + 1
