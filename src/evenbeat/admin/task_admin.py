@@ -447,7 +447,8 @@ class TaskAdmin:
                     changed[None].append((entry, task_now))
             created[owner] = new
             removed |= before
-        new_names = {task.name for tasks in created.values() for task in tasks}
+        has_tasks = next(self.store.entries(Filter(most=1)), None) is not None
+        new_names = {task.name for tasks in created.values() for task in tasks} if has_tasks else set()
         other = (*removed.values(), *(entry for entry, _ in changed[None]))
         check_configs(
             self.store,
@@ -457,7 +458,7 @@ class TaskAdmin:
             self._now(),
             other,
         )
-        self._refuse_ids_as_names(task.name for tasks in created.values() for task in tasks)
+        self._refuse_ids_as_names(new_names)
         for owner, tasks in created.items() if removed else ():
             # A task that moves from one owner to another keeps its identity.
             changed[owner] = [(removed[t.name], _keep_unstated(t, removed[t.name])) for t in tasks if t.name in removed]

@@ -41,7 +41,8 @@ def chain_errors(tasks: Collection[Task], others: OtherTasks, hidden: Collection
     """What these tasks, as a change defines them, cannot follow: what does not exist, is a check, or follows them. Of
     `hidden` tasks the caller may not know: they are as if they did not exist.
     """
-    following = sorted((task for task in tasks if task.schedule.parents), key=lambda task: task.name)
+    after_others = (task for task in tasks if (when := task.schedule).after or when.after_failure)
+    following = sorted(after_others, key=lambda task: task.name)
     if not following:
         return
     given = {task.name: task for task in tasks}

@@ -94,7 +94,7 @@ class _OwnValues(msgspec.Struct):
 
     name: Name
     command: tuple[CommandWord, ...]
-    labels: dict[Name, Name] = {}
+    labels: dict[Name, Name] | None = None
 
 
 _OWN_KEYS: Final = frozenset({"command", "labels"})
@@ -400,7 +400,7 @@ def _like(like: Task, table: dict[str, Any], name: str) -> Task | None:
     be looked at.
     """
     own_table = {"name": name, "command": table["command"]}
-    if "labels" in table:
+    if "labels" in table:  # as in that of the other task
         own_table["labels"] = table["labels"]
     try:
         own = msgspec.convert(own_table, _OwnValues)
@@ -408,7 +408,8 @@ def _like(like: Task, table: dict[str, Any], name: str) -> Task | None:
         return None
     if not own.command or "\0" in "".join(own.command):
         return None
-    return replace(like, name=own.name, job=replace(like.job, command=own.command), labels=own.labels)
+    job = replace(like.job, command=own.command)
+    return replace(like, name=own.name, job=job, labels=like.labels if own.labels is None else own.labels)
 
 
 def inherit_keys(table: dict[str, Any], below: Mapping[str, Any]) -> dict[str, Any]:

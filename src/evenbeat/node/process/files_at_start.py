@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -41,7 +42,9 @@ def apply_node_files(
     has_changed = bool(changed.created or changed.changed or changed.removed)
     if has_changed:
         log_changes("files applied", "applied", changed)
-    return AppliedFiles(problem, settings, has_changed, changed.created if is_new else [])
+    # In the order of the store, so that what a start records of them touches its pages one after the other.
+    all_entries = sorted(changed.created, key=attrgetter("number")) if is_new else []
+    return AppliedFiles(problem, settings, has_changed, all_entries)
 
 
 def apply_files_at_start(admin: TaskAdmin, files: Sequence[Path], *, is_strict: bool) -> tuple[ChangeResult, str]:

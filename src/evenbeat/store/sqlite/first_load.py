@@ -37,7 +37,8 @@ def try_load(path: Path, work: Callable[[sqlite3.Connection], T]) -> tuple[T] | 
             connection.execute("BEGIN IMMEDIATE")
             if has_had_tasks(connection):
                 return None
-            made = work(connection)
+            with _names_indexed_at_the_end(connection):
+                made = work(connection)
             connection.execute("COMMIT")
         except sqlite3.OperationalError as e:
             if not _is_busy(e):
@@ -70,6 +71,17 @@ def _past_the_log(path: Path) -> Iterator[sqlite3.Connection | None]:
             yield connection
         finally:
             begin_log(connection)
+
+
+@contextmanager
+def _names_indexed_at_the_end(connection: sqlite3.Connection) -> Iterator[None]:
+    """Tasks come in the order of their runs: an index of their names costs several times less if it is sorted once."""
+    found = connection.execute(query("indexes_of_names")).fetchall()
+    for name, _ in found:
+        connection.execute(f"DROP INDEX {name}")
+    yield
+    for _, statement in found:
+        connection.execute(statement)
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

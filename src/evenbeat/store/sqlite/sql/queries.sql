@@ -8,6 +8,10 @@
 -- The largest id ever used by a table.
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0);
 
+-- name: indexes_of_names
+-- See `sqlite.first_load`.
+SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND name IN ('tasks_by_name', 'changes_by_name');
+
 -- name: names_taken
 SELECT name FROM tasks WHERE removed IS NULL AND name IN (SELECT value FROM json_each(?)) ORDER BY name;
 
