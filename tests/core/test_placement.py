@@ -248,6 +248,7 @@ class TestStorageOrder:
         placed = place_on_wheel(LoadWheel(), [t for i in range(500) for t in (task(f"t{i}"), daily[i])])
         assert [placed[i] for i in storage_order(placed)][:500] == daily
 
-    def test_few_tasks_are_stored_as_they_are_given(self) -> None:
-        placed = place_on_wheel(LoadWheel(), [task(f"t{i}") for i in range(999)])
-        assert list(storage_order(placed)) == list(range(999))
+    def test_few_tasks_and_very_many_are_stored_as_they_are_given(self) -> None:
+        few = [task(f"t{i}").with_phase(1_000_000 - i) for i in range(999)]
+        for some in (few, few * 201):
+            assert list(storage_order(some)) == list(range(len(some)))

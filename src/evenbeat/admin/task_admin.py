@@ -555,6 +555,8 @@ def _check_pause(*, paused: bool, until: Instant | None, reason: str, now: Insta
 
 def _as_given(order: Sequence[int], stored: Sequence[Entry]) -> list[Entry]:
     """Entries that were stored in this order, in the order in which their tasks were given."""
+    if isinstance(order, range):
+        return list(stored)
     return [entry for _, entry in sorted(zip(order, stored, strict=True), key=itemgetter(0))]
 
 
