@@ -1,6 +1,5 @@
 """The power goes: of the database only what was synced is left, and by chance some of the rest. No run outlives it."""
 
-import os
 import random
 import shutil
 import subprocess
@@ -9,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from budget import IS_FULL
 from crashing_node import CrashingNode
 from waiting import eventually
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 SEEDS = range(12) if IS_FULL else range(1)
 ROUNDS = 4 if IS_FULL else 1
 LOAD = 300

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 import pytest
+from budget import IS_FULL
 
-from conftest import IS_FULL
 from evenbeat.core.chains import Chains, EndedParent, ParentEnd
 from evenbeat.core.task import ReleaseResult, SkipColumns
 from evenbeat.model import Instant, Schedule

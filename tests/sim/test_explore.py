@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from budget import IS_FULL
 
-from conftest import IS_FULL
 from evenbeat.core import gate, lifecycle
 from evenbeat.core.columns import Column, Ints
 from evenbeat.core.gate import Arrivals, GateAction, Verdicts
