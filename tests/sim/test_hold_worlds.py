@@ -1,6 +1,5 @@
 """Every state of small worlds of held problems; and a bug planted for each property, which finds it."""
 
-
 import numpy as np
 import pytest
 from budget import IS_FULL
