@@ -137,7 +137,7 @@ def test_a_planted_lost_run_is_found(make: Make) -> None:
 
 
 def test_the_gap_in_claims_after_a_kill(make: Make) -> None:
-    cluster = make(idle(60), workers=1)
+    cluster = make(idle(60 if IS_FULL else 40), workers=1)
     gaps, laggards = [], []
     for i in range(KILLS):
         victim = cluster.programs[f"s{i % 2}"]

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from budget import IS_FULL
+
 SLOTS: Final = 8
 """Runs at the same time, in the whole cluster."""
 BOUNDARY: Final = 5
@@ -15,6 +17,8 @@ STOPPED: Final = "stopped"
 """A task that a person stops now and then."""
 _WITNESS: Final = Path(__file__).parent / "recording_command.py"
 _IDLE: Final = "noop"
+_PLAIN: Final = 6 if IS_FULL else 2
+"""Tasks without anything special, which are most of the load."""
 
 
 def mixed(folder: Path) -> str:
@@ -29,7 +33,7 @@ def mixed(folder: Path) -> str:
         keys = [when, 'timebox = "30s"', f"command = {command}", *(word for word in more if "=" in word)]
         parts.append("\n".join([f"[{section}.{name}]", *keys, ""]))
 
-    for i in range(6):
+    for i in range(_PLAIN):
         add(f"plain{i}", 'every = "2s"', 0.02)
     add("slow", 'every = "2s"', 1.3)
     add("long", 'every = "6s"', 4.0)

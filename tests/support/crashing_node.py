@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import run_oracle
+from budget import IS_FULL
 from waiting import PATIENCE, eventually
 
 from evenbeat.client.node_or_database import connect_to_live_node
@@ -25,6 +26,8 @@ from evenbeat.wire.requests import ForceTasks, RemoveTasks, StopRuns
 
 _HERE: Final = Path(__file__).parent
 _SLOTS: Final = 10
+_PLAIN: Final = 6 if IS_FULL else 2
+"""Tasks without anything special, which are most of the load."""
 _REREAD: Final = 1.0
 """Seconds until the whole database is read again while the log, which is short, says that runs are missing."""
 _OUTSIDE: Final = ("rare", "never")
@@ -68,7 +71,7 @@ class CrashingNode:
             lines = [when, 'timebox = "30s"', f"command = {command}", *(m for m in more if "=" in m)]
             parts.append("\n".join([f"[{section}.{name}]", *lines, ""]))
 
-        for i in range(6):
+        for i in range(_PLAIN):
             add(f"plain{i}", "1s", 0.02)
         add("steady", "2s", 0.3)
         add("slow", "1s", 1.1)
