@@ -39,7 +39,7 @@ SMALL = [EVERY_SWITCH, SATURATION, LIMIT, BACKLOG, OFF_GRID, URGENT]
 
 @pytest.mark.parametrize("shape", SMALL, ids=lambda s: s.name)
 def test_all_properties_hold_in_every_reachable_state(shape: WorldShape) -> None:
-    explored = explore(shape, most=None if IS_FULL else 500)
+    explored = explore(shape, most=None if IS_FULL else 300)
     assert explored.counterexample is None, str(explored.counterexample)
     assert explored.states > 200
 

@@ -16,7 +16,7 @@ SMALL = (
     HoldShape("a check", runs=False, switches=("in_downtime",)),
     HoldShape("runs", switches=("in_downtime",)),
 )
-MOST_STATES = None if IS_FULL else 500
+MOST_STATES = None if IS_FULL else 200
 
 
 @pytest.mark.parametrize("shape", HOLD_WORLDS, ids=lambda shape: shape.name)
