@@ -24,11 +24,11 @@ CLEAN = {
     "model.py": "import msgspec\n",
     "when/grid.py": "import numpy\nfrom PROJ.model import Task\n",
     "core/gate.py": "from PROJ.when import grid\nfrom PROJ import model\n",
-    "core/guard.py": "from PROJ.model import Task\n",
+    "core/drop_guard.py": "from PROJ.model import Task\n",
     "store/sqlite.py": "import sqlite3\nimport PROJ.model\n",
     "wire/frames.py": "import msgspec\n",
     "queue/local.py": "import asyncio\nfrom PROJ.wire import frames\n",
-    "work/runner.py": "import asyncio\nfrom PROJ.core import guard\nfrom PROJ.wire import frames\n",
+    "work/runner.py": "import asyncio\nfrom PROJ.core import drop_guard\nfrom PROJ.wire import frames\n",
     "cli/output/lines.py": "import rich.table\nfrom PROJ.when.grid import x\n",
     "__main__.py": "from PROJ.cli.output.lines import run\n",
 }
@@ -109,22 +109,23 @@ def test_an_import_on_two_lines_names_both(broken: Any) -> None:
 
 
 def test_what_a_package_must_never_reach_it_must_not_reach_through_others(broken: Any) -> None:
-    """Work may import core.guard and core may import numpy, but work must stay free of numpy."""
-    assert broken({"core/guard.py": "import numpy\n"}) == [
-        "PROJ.work.runner reaches numpy: PROJ.work.runner -> PROJ.core.guard -> numpy"
+    """Work may import core.drop_guard and core may import numpy, but work must stay free of numpy."""
+    assert broken({"core/drop_guard.py": "import numpy\n"}) == [
+        "PROJ.work.runner reaches numpy: PROJ.work.runner -> PROJ.core.drop_guard -> numpy"
     ]
 
 
 def test_a_package_reached_through_others_is_found_as_well(broken: Any) -> None:
-    changes = {"core/guard.py": "from PROJ.core import helper\n", "core/helper.py": "import PROJ.store.sqlite\n"}
+    changes = {"core/drop_guard.py": "from PROJ.core import helper\n", "core/helper.py": "import PROJ.store.sqlite\n"}
     assert broken(changes) == [
         "PROJ.core.helper imports PROJ.store.sqlite (line 1)",
-        "PROJ.work.runner reaches store: PROJ.work.runner -> PROJ.core.guard -> PROJ.core.helper -> PROJ.store.sqlite",
+        "PROJ.work.runner reaches store: "
+        "PROJ.work.runner -> PROJ.core.drop_guard -> PROJ.core.helper -> PROJ.store.sqlite",
     ]
 
 
 def test_a_row_may_name_one_module_of_a_package(broken: Any) -> None:
-    assert broken({"work/runner.py": "import PROJ.core.guard\n"}) == []
+    assert broken({"work/runner.py": "import PROJ.core.drop_guard\n"}) == []
     assert broken({"work/runner.py": "import PROJ.core.gate\n"})[0] == (
         "PROJ.work.runner imports PROJ.core.gate (line 1)"
     )

@@ -575,11 +575,11 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     retry: Duration | None = None
     """Of a check in a SOFT problem state; None for a fifth of its interval, at least a second; 0 for none."""
     attempts: Annotated[int, Meta(ge=1, le=255)] | None = None
-    """Problems in a row until a check is HARD; None for the default: see `core.guard.attempts_of`."""
+    """Problems in a row until a check is HARD; None for the default: see `core.task_defaults.attempts_of`."""
     longer_than: Annotated[int, Meta(ge=1, le=MAX_EVERY)] | None = None
     """A run that lasts longer is a problem, though nothing ends it. None for twice the interval, at least an hour."""
     grace: Duration | None = None
-    """How much later than its timebox a result may come; None for the default: see `core.guard.grace_of`."""
+    """How much later than its timebox a result may come; None for the default: see `core.task_defaults.grace_of`."""
     labels: dict[Name, Name] = {}
     passive: bool = False
     """A check whose results are submitted externally, and expected by its schedule. A command or function that it

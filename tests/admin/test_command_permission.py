@@ -14,7 +14,7 @@ from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.core.gate import Reason
 from evenbeat.core.permission import CommandPolicy, may_define
 from evenbeat.load.config import Config, NodeSettings
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import MINUTE, SECOND, CommandSource, Instant, Job, State
 from evenbeat.node.answers.task_state import live_task_state_of, next_run_time
 from evenbeat.node.process.files_at_start import apply_files_at_start

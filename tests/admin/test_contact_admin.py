@@ -12,7 +12,7 @@ from evenbeat.admin.perform import perform_change
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.load.config import Config
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import SECOND, Contact, Instant, Invalid, NotifyContact, Task
 from evenbeat.report.documents import change_document
 from evenbeat.store.contract import Conflict, Filter

@@ -8,7 +8,7 @@ import pytest
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.load.config import BadFileError
 from evenbeat.load.files import load_together
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.model import SECOND, Instant, Invalid, Task
 from evenbeat.store.contract import Conflict, Filter

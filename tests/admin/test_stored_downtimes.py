@@ -12,7 +12,7 @@ from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config
 from evenbeat.load.downtimes import IN_FILE
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, Downtime, DowntimeLimit, Instant, Invalid, Period
 from evenbeat.store.contract import Conflict, Filter
 from evenbeat.store.memory import MemoryStore

@@ -4,7 +4,7 @@ import pytest
 from hand_driven_node import HandDrivenNode
 
 from evenbeat.load.config import Config
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Invalid, Task, TaskPause
 from evenbeat.report.documents import task_document
 from evenbeat.report.why import explain

@@ -10,7 +10,7 @@ from live_node import LiveNode
 from evenbeat.api.application import ROUTES
 from evenbeat.api.http.context import ApiContext
 from evenbeat.api.http.route import Role
-from evenbeat.load.task_keys import hide_secrets, task_from_table, task_to_table
+from evenbeat.load.task_tables import hide_secrets, task_from_table, task_to_table
 from evenbeat.model import HIDDEN_VALUE
 
 SECRET = "hunter2-is-secret"

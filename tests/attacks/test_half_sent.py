@@ -13,7 +13,7 @@ from http_server import HttpServer, all_of
 from in_process_server import InProcessServer
 from waiting import PATIENCE, eventually
 
-from evenbeat.api.http import connections, guard
+from evenbeat.api.http import connections, request_limits
 from evenbeat.api.http.connections import (
     IDLE_GRACE_SECONDS,
     MAX_IDLE,
@@ -111,11 +111,11 @@ def test_a_connection_that_gives_way_is_closed_and_the_younger_ones_work(serving
 
 def test_answers_are_counted_and_health_is_not_among_them(serving: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     before = Counter(serving.context.refusals.counts)
-    monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS_PER_ADDRESS", 0)
+    monkeypatch.setattr(request_limits, "MAX_CONCURRENT_REQUESTS_PER_ADDRESS", 0)
     assert get(serving, "/v1/tasks") == 503
     assert get(serving, "/healthz") == 200
-    monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS_PER_ADDRESS", 1)
-    monkeypatch.setattr(guard, "MAX_CONCURRENT_REQUESTS", 0)
+    monkeypatch.setattr(request_limits, "MAX_CONCURRENT_REQUESTS_PER_ADDRESS", 1)
+    monkeypatch.setattr(request_limits, "MAX_CONCURRENT_REQUESTS", 0)
     assert get(serving, "/v1/tasks") == 503
     assert get(serving, "/healthz") == 200
     assert serving.context.refusals.counts - before == {"busy": 2}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Evenbeat
-from evenbeat.child_processes.leftovers import end_leftovers
 from evenbeat.child_processes.process_table import SessionLeader, process_info
+from evenbeat.child_processes.processes_left_behind import end_leftovers
 from evenbeat.child_processes.worker_records import WorkerRecordFile, read_worker_record
 
 NOBODY = 65_534

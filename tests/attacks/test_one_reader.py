@@ -13,6 +13,7 @@ import pytest
 from in_process_server import HERE, InProcessServer
 from waiting import PATIENCE
 
+from evenbeat import did_you_mean
 from evenbeat.api.http import receive
 from evenbeat.api.http import threads as workshop
 from evenbeat.api.http.errors import MAX_ERRORS, HttpError
@@ -21,7 +22,6 @@ from evenbeat.api.routes import definitions
 from evenbeat.load import config_errors
 from evenbeat.model import Job, Schedule, Task
 from evenbeat.name_patterns import pattern_regex
-from evenbeat.when import nearest
 
 MEGABYTE = 1 << 20
 LARGEST_ANSWER = 64 << 10
@@ -41,11 +41,11 @@ def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[int] = []
 
     def counted(word: str, known: Any, **more: Any) -> list[str]:
-        assert len(word) <= nearest.LONGEST
+        assert len(word) <= did_you_mean.LONGEST
         made.append(len(known))
         return get_close_matches(word, known, **more)
 
-    monkeypatch.setattr(nearest, "get_close_matches", counted)
+    monkeypatch.setattr(did_you_mean, "get_close_matches", counted)
     return made
 
 
@@ -87,16 +87,16 @@ def test_answers_and_suggestions_are_bounded(server: InProcessServer, comparison
     assert answer.status_code in (200, 413, 422), answer.text[:500]
     assert len(answer.content) < LARGEST_ANSWER
     assert len(comparisons) <= MAX_ERRORS + config_errors._MOST_SUGGESTIONS
-    assert sum(comparisons) <= MAX_ERRORS * nearest.MOST_COMPARED
+    assert sum(comparisons) <= MAX_ERRORS * did_you_mean.MOST_COMPARED
 
 
 def test_an_unknown_word_is_not_compared_with_any_number_of_known_ones(comparisons: list[int]) -> None:
-    many = [f"period {i}" for i in range(nearest.MOST_COMPARED + 1)]
-    assert nearest.nearest_words("perid 1", many) == []
-    assert nearest.nearest_words("x" * 10_000, many[:10]) == []
+    many = [f"period {i}" for i in range(did_you_mean.MOST_COMPARED + 1)]
+    assert did_you_mean.nearest_words("perid 1", many) == []
+    assert did_you_mean.nearest_words("x" * 10_000, many[:10]) == []
     assert comparisons == []
-    assert nearest.nearest_words("perid 1", many[:10]) == ["period 1"]
-    assert nearest.list_known(many) == f"{', '.join(many[:20])} and {len(many) - 20:,} more"
+    assert did_you_mean.nearest_words("perid 1", many[:10]) == ["period 1"]
+    assert did_you_mean.list_known(many) == f"{', '.join(many[:20])} and {len(many) - 20:,} more"
 
 
 def test_small_values_by_the_hundred_thousand_are_refused_before_they_are_decoded(

@@ -17,7 +17,7 @@ from evenbeat.client.contract import Client
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.node_or_database import DatabaseClient
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import ArgumentValue, Invalid
 from evenbeat.store.contract import AuditFilter, Conflict, Filter
 from evenbeat.wire.replies import ChangedCursor, NotFound

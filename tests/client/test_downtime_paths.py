@@ -15,7 +15,7 @@ from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.in_process import InProcessBackend, InProcessClient
 from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.client.store_based import wall_clock
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Invalid
 from evenbeat.report.downtimes import downtime_document
 from evenbeat.store.contract import AuditFilter, Conflict, Filter

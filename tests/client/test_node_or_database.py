@@ -16,7 +16,7 @@ from evenbeat.client.in_process import client_on_own_loop
 from evenbeat.client.node_or_database import connect_to_live_node, open_client
 from evenbeat.client.socket import SocketBackend
 from evenbeat.client.store_based import LocalClient
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import Invalid, Task
 from evenbeat.store.contract import Conflict, Filter, StoreError
 from evenbeat.store.sqlite.ownership import DatabaseOwnership, socket_path

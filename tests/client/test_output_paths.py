@@ -13,7 +13,7 @@ from evenbeat.client.contract import Client
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.node_or_database import DatabaseClient
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import OUTPUT_LIMIT, Instant, Outcome, RunKind
 from evenbeat.store.contract import PLAIN_OUTPUT_LENGTH
 from evenbeat.wire.live_runs import OutputPart

@@ -16,7 +16,7 @@ from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.in_process import InProcessBackend
 from evenbeat.client.node_or_database import DatabaseClient
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import Invalid
 from evenbeat.store.contract import Conflict
 from evenbeat.wire.replies import EndedRun

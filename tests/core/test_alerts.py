@@ -18,7 +18,7 @@ from evenbeat.core.alerts import (
     end,
     start,
 )
-from evenbeat.core.holds import ASK_AGAIN_AFTER, PARENTS_LIMIT, Holds
+from evenbeat.core.problem_holds import ASK_AGAIN_AFTER, PARENTS_LIMIT, Holds
 from evenbeat.core.task import ALL_FLAGS, Flag
 from evenbeat.model import SECOND, Instant, State
 from evenbeat.when.windows import FOREVER

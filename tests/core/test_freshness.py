@@ -9,7 +9,7 @@ from evenbeat.core.freshness import LATE_AFTER, are_stale, is_late, result_expec
 from evenbeat.core.next_time import NextRun
 from evenbeat.core.task_columns import timebox_setting
 from evenbeat.core.timebox import usual_length
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, RunKind, Task
 from evenbeat.when.windows import FOREVER
 

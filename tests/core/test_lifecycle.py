@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node, Refusal, Skip, seconds
 
+from evenbeat.core.changed_definitions import settle_past
 from evenbeat.core.columns import Ints
-from evenbeat.core.edits import settle_past
 from evenbeat.core.gate import Reason
 from evenbeat.core.missed_times import resume
 from evenbeat.core.task import Flag

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from evenbeat.core.columns import Ints
+from evenbeat.core.drop_guard import is_too_soon
 from evenbeat.core.gate import REASONS, Reason
-from evenbeat.core.guard import is_too_soon
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Flag, ReleaseResult, TaskColumns
 from evenbeat.core.task_columns import timebox_setting

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.core.alerts import Hold
-from evenbeat.core.holds import ASK_AGAIN_AFTER, PARENTS_LIMIT
+from evenbeat.core.problem_holds import ASK_AGAIN_AFTER, PARENTS_LIMIT
 from evenbeat.core.reachability import ForeignResult, fails
 from evenbeat.core.task import ALL_FLAGS, Flag
 from evenbeat.model import MINUTE, SECOND, Entry, Instant, Schedule, State, Task

@@ -12,10 +12,10 @@ from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.calendar import Calendar, compile_calendar
 from evenbeat.when.cron import Cron, compile_cron
-from evenbeat.when.inside import within_period
+from evenbeat.when.inside_period import within_period
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import ListedSchedule
+from evenbeat.when.nominal_times import ListedSchedule
 from evenbeat.when.period import CompiledPeriod, compile_period, compile_periods
 from evenbeat.when.period_line import parse_line
 from evenbeat.when.schedule import OnceSchedule

@@ -8,7 +8,7 @@ import pytest
 from evenbeat.load.config import BadFileError, Config, NodeSettings
 from evenbeat.load.contacts import contact_from_table, contact_to_table, parse_notify
 from evenbeat.load.files import load_together
-from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
+from evenbeat.load.task_tables import change_table, task_from_table, task_to_table
 from evenbeat.load.toml import parse_toml, parse_toml_file
 from evenbeat.load.write_toml import write_config
 from evenbeat.model import HOUR, MINUTE, SECOND, Contact, ContactState, Invalid, NotifyContact

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.load.config import BadFileError
+from evenbeat.load.config_validation import config_warnings
 from evenbeat.load.crontab import parse_crontab, parse_crontab_file
 from evenbeat.load.crontab_dialect import CrontabDialect
-from evenbeat.load.cross_check import config_warnings
 from evenbeat.model import MINUTE, SECOND, Contact, Instant, Job, Schedule, Task
 from evenbeat.when.schedule import compile_schedule
 

@@ -6,7 +6,7 @@ import pytest
 
 from evenbeat.load.config import BadFileError, Config
 from evenbeat.load.files import load_together
-from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
+from evenbeat.load.task_tables import change_table, task_from_table, task_to_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.load.write_toml import write_config
 from evenbeat.model import Invalid, Task, WhenUnreachable

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.load.config import BadFileError, Config
-from evenbeat.load.cross_check import validate_configs
+from evenbeat.load.config_validation import validate_configs
 from evenbeat.load.downtimes import IN_FILE, downtime_errors
 from evenbeat.load.toml import parse_toml, parse_toml_file
 from evenbeat.load.write_toml import write_config

@@ -6,7 +6,7 @@ import pytest
 
 from conftest import Evenbeat
 from evenbeat.load.config import BadFileError
-from evenbeat.load.task_keys import change_table, task_from_table
+from evenbeat.load.task_tables import change_table, task_from_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.model import SECOND, Invalid
 

@@ -8,7 +8,7 @@ from conftest import Evenbeat
 from evenbeat.app import App
 from evenbeat.load.config import BadFileError
 from evenbeat.load.one_off import require_future_at, resolve_relative_at
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.model import DAY, SECOND, Instant, Invalid
 

@@ -3,7 +3,7 @@
 import pytest
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
+from evenbeat.load.task_tables import change_table, task_from_table, task_to_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.model import HOUR, Job, WhenMissing
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenbeat.load.size_text import format_size, parse_size
-from evenbeat.load.task_keys import task_from_table, task_to_table
+from evenbeat.load.task_tables import task_from_table, task_to_table
 from evenbeat.model import MAX_OUTPUT_KEEP, MIN_OUTPUT_KEEP, Invalid
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.cross_check import config_warnings
+from evenbeat.load.config_validation import config_warnings
 from evenbeat.load.toml import parse_toml, parse_toml_file
 from evenbeat.model import HOUR, MINUTE, SECOND, Task
 

@@ -12,7 +12,7 @@ from evenbeat.load.crontab import parse_crontab
 from evenbeat.load.crontab_dialect import CrontabDialect
 from evenbeat.load.importers.crontab import import_crontab
 from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
-from evenbeat.load.task_keys import task_from_table, task_to_table
+from evenbeat.load.task_tables import task_from_table, task_to_table
 from evenbeat.load.toml import parse_toml
 from evenbeat.load.write_toml import write_config, write_document
 from evenbeat.model import (

@@ -17,7 +17,7 @@ from evenbeat.client.node_or_database import open_client
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import BadFileError
 from evenbeat.load.parse_process import SUBPROCESS_FROM_BYTES
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import Invalid, Outcome
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.run_node import run_node

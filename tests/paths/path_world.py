@@ -20,7 +20,7 @@ from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.task_stops import tasks_to_stop
 from evenbeat.clock.node_clock import Clock
 from evenbeat.load.config import Config
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, SECOND, Entry, Instant, Outcome, Period, RunKind, Task
 from evenbeat.node.answers.task_state import next_run_time
 from evenbeat.node.definition_copy import DefinitionCopy

@@ -20,7 +20,7 @@ from evenbeat.client.http_connection import ApiConnection
 from evenbeat.client.in_process import InProcessBackend, InProcessClient
 from evenbeat.client.node_or_database import DatabaseClient
 from evenbeat.load.config import BadFileError, Config
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.load.write_toml import write_config
 from evenbeat.model import Contact, ContactState, Invalid, NotifyContact, Period, Task
 from evenbeat.report.contacts import ContactInfo

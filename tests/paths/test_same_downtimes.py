@@ -22,7 +22,7 @@ from evenbeat.core.task import Flag
 from evenbeat.load.config import Config
 from evenbeat.load.config_errors import DocumentErrors
 from evenbeat.load.downtimes import downtime_from_table
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Period, Task
 from evenbeat.report.downtimes import DowntimeReader
 from evenbeat.store.postgres.postgres_store import PostgresStore

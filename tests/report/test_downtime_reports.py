@@ -5,7 +5,7 @@ from problem_seeds import seed_problem
 
 from evenbeat.admin.downtimes import change_downtimes
 from evenbeat.admin.task_admin import TaskAdmin
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Downtime, Instant, State
 from evenbeat.report.documents import task_document
 from evenbeat.report.downtimes import downtimes_during

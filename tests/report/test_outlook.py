@@ -17,7 +17,7 @@ from evenbeat.report.outlook.columns import outlook_columns
 from evenbeat.report.outlook.outlook import Outlook, rounded_counts, sum_in_steps
 from evenbeat.sim.engine import Simulation
 from evenbeat.when.curve import Stretch, summarize
-from evenbeat.when.inside import within_period
+from evenbeat.when.inside_period import within_period
 from evenbeat.when.instant import format_instant, parse_instant
 from evenbeat.when.interval import Interval
 from evenbeat.when.period import compile_periods

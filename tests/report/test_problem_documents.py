@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from problem_seeds import seed_problem
 
 from evenbeat.client.http_documents import UNKNOWN_NUMBER, to_problem_record
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import SECOND, Acknowledgement, Cause, Instant, State
 from evenbeat.report.problems import (
     count_problems,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from evenbeat.core.gate import Reason
 from evenbeat.core.next_time import ScheduleProgress, next_run
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant, Outcome, Period, RunKind, State
 from evenbeat.report.why import why_now
 from evenbeat.report.why_facts import Answer, TaskFacts

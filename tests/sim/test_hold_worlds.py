@@ -6,7 +6,7 @@ from budget import IS_FULL
 
 from evenbeat.core.alerts import Hold
 from evenbeat.core.columns import Ints
-from evenbeat.core.holds import Holds, HoldUpdate
+from evenbeat.core.problem_holds import Holds, HoldUpdate
 from evenbeat.model import Instant
 from evenbeat.sim.hold_explore import HOLD_ERRORS, HOLD_PROPERTIES, HOLD_SENTENCES, HOLD_WORLDS, explore_holds
 from evenbeat.sim.hold_model import HoldShape

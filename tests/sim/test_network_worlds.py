@@ -7,7 +7,7 @@ from budget import IS_FULL
 
 from evenbeat.core import alerts
 from evenbeat.core.alerts import Alert, Decision, ItemKind, Policy, ProblemFacts
-from evenbeat.core.holds import Holds
+from evenbeat.core.problem_holds import Holds
 from evenbeat.sim.alert_model import AlertRules
 from evenbeat.sim.network_explore import (
     NETWORK_ERRORS,

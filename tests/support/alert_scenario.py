@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from evenbeat.core.alerts import Alert, Decision, Hold, ItemKind, Policy, ProblemFacts, decide, end, start
-from evenbeat.core.check import CheckStates, apply_results
+from evenbeat.core.check_states import CheckStates, apply_results
 from evenbeat.core.columns import Ints
-from evenbeat.core.holds import Holds, HoldUpdate
+from evenbeat.core.problem_holds import Holds, HoldUpdate
 from evenbeat.core.problems import Problems, ProblemUpdate
 from evenbeat.core.reachability import Reachability
 from evenbeat.core.task import ALL_FLAGS, Flag, TaskColumns

@@ -18,7 +18,7 @@ from path_model import nominal_times
 from run_oracle import SECOND, Task
 
 from evenbeat.client.node_or_database import open_client
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.store.contract import Filter
 
 NAMES: Final = ("a", "b", "c", "d", "e", "f")

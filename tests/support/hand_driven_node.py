@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.task_stops import tasks_to_stop
 from evenbeat.clock.node_clock import Clock
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, Entry, Instant, Outcome, Period
 from evenbeat.node.alerts.sender_process import SenderProcess
 from evenbeat.node.loop.starter import CLAIM_AHEAD

@@ -21,8 +21,7 @@ from waiting import PATIENCE, eventually_async
 from evenbeat.core import run_lease
 from evenbeat.core.timebox import kill_after
 from evenbeat.model import SECOND, Job
-from evenbeat.queue.nats import held_runs as nats_held_runs
-from evenbeat.queue.nats import nats_queue
+from evenbeat.queue.nats import fetched_messages, nats_queue
 from evenbeat.queue.nats import stream as nats_stream
 from evenbeat.queue.nats import worker as nats_worker
 from evenbeat.queue.nats.address import QueueAddress, parse_queue_address
@@ -50,7 +49,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_queue, "_STREAM_POLL_INTERVAL", 0.3)
     monkeypatch.setattr(nats_worker, "_POLL_INTERVAL", 0.03)
     monkeypatch.setattr(nats_stream, "ACK_WAIT", 1.0)
-    monkeypatch.setattr(nats_held_runs, "IN_PROGRESS_INTERVAL", 0.3)
+    monkeypatch.setattr(fetched_messages, "IN_PROGRESS_INTERVAL", 0.3)
 
 
 class Node:

@@ -14,7 +14,7 @@ from evenbeat.core.timetable import Timetable
 from evenbeat.model import DAY, MINUTE, SECOND, Instant, RunKind, State
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.cron import Cron
-from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.nominal_times import CompiledSchedule
 from evenbeat.when.period import compile_period
 
 T = TypeVar("T")

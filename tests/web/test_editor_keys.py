@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import evenbeat.web
-from evenbeat.load.tasks import TASK_KEYS
+from evenbeat.load.task_keys import TASK_KEYS
 
 VIEWS = Path(evenbeat.web.__path__[0]) / "static" / "views"
 OF_THE_FORM = {"name", "check", "when", "what", "line"}

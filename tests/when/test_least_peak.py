@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, SECOND, Period, Spread, Task
-from evenbeat.when.compare import curves, least_peak, workload_of
+from evenbeat.when.compare_strategies import curves, least_peak, workload_of
 from evenbeat.when.curve import Stretch, summarize
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.period import compile_periods

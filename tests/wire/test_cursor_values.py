@@ -3,7 +3,7 @@
 import pytest
 
 from evenbeat.model import CURSOR_LIMIT, ArgumentValue, Invalid
-from evenbeat.wire.cursor_values import packed_cursor, unpacked_cursor
+from evenbeat.wire.cursor_values import checked_cursor, packed_cursor, unpacked_cursor
 
 
 @pytest.mark.parametrize("value", ["", "page 7", 0, -(1 << 63), (1 << 64) - 1, 2.5, True, False, None])
@@ -20,3 +20,6 @@ def test_what_could_not_be_saved_or_shown_is_refused(value: ArgumentValue) -> No
 
 def test_a_cursor_has_a_size() -> None:
     assert len(packed_cursor("x" * (CURSOR_LIMIT - 3)) or b"") == CURSOR_LIMIT
+    assert checked_cursor(b"x" * CURSOR_LIMIT) == b"x" * CURSOR_LIMIT
+    with pytest.raises(Invalid, match="at most 4096"):
+        checked_cursor(b"x" * (CURSOR_LIMIT + 1))

@@ -14,7 +14,7 @@ from waiting import eventually
 
 from evenbeat.client.node_or_database import open_client
 from evenbeat.client.socket import SocketBackend
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import MINUTE, SECOND, Invalid, Outcome, Period, RunKind, Task
 from evenbeat.node.answers.running_runs import running_runs_of
 from evenbeat.node.answers.status import status_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from evenbeat.admin.contacts import CONTACTS_PREFIX
-from evenbeat.admin.cross_check import LIMITS_PREFIX, NODE_PREFIX
 from evenbeat.admin.stored_downtimes import DOWNTIMES_PREFIX, decode_downtimes
+from evenbeat.admin.stored_references import LIMITS_PREFIX, NODE_PREFIX
 from evenbeat.admin.tasks_of_files import file_of_owner
 from evenbeat.core.channels import shown_url
 from evenbeat.model import Instant

@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from evenbeat.admin.cross_check import limits_by_owner, node_settings_by_owner
+from evenbeat.admin.stored_references import limits_by_owner, node_settings_by_owner
 from evenbeat.admin.tasks_of_files import file_of_owner
+from evenbeat.did_you_mean import list_known
 from evenbeat.model import Instant, Invalid
 from evenbeat.store.contract import Store
-from evenbeat.when.nearest import list_known
 
 DEFAULT_MAX_CONCURRENT: Final = 512
 """The default number of slots."""

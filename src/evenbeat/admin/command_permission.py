@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.admin.cross_check import node_settings_by_owner
+from evenbeat.admin.stored_references import node_settings_by_owner
 from evenbeat.admin.tasks_of_files import file_of_owner, file_owner_of, is_file_owner
 from evenbeat.admin.trusted_files import check_trusted_file
 from evenbeat.core.permission import CommandPolicy, may_define

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from evenbeat.admin.command_permission import permission_of
 from evenbeat.admin.contacts import check_may_define_contact, contacts_by_owner
-from evenbeat.admin.cross_check import check_contact, check_unused, shared_names
+from evenbeat.admin.stored_references import check_contact, check_unused, shared_names
 from evenbeat.core.references import SharedNames
 from evenbeat.load.contacts import contact_name_error
 from evenbeat.model import Contact, Invalid

@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from evenbeat.admin.cross_check import node_settings_by_owner
+from evenbeat.admin.stored_references import node_settings_by_owner
 from evenbeat.core.retention import DEFAULT_KEEP_RUNS, Retention
 from evenbeat.load.config import DEFAULT_KEEP
 from evenbeat.store.contract import Store

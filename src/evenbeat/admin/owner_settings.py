@@ -9,9 +9,9 @@ import msgspec
 from evenbeat.admin.audit_lines import audit_of_settings
 from evenbeat.admin.command_permission import NAMED_FILES_KEY, named_files, permission_of
 from evenbeat.admin.contacts import CONTACTS_PREFIX, contacts_by_owner
-from evenbeat.admin.cross_check import LIMITS_PREFIX, NODE_PREFIX, node_settings_by_owner
 from evenbeat.admin.period_changes import definitions_before_change
 from evenbeat.admin.stored_downtimes import declaration, downtimes_in_force
+from evenbeat.admin.stored_references import LIMITS_PREFIX, NODE_PREFIX, node_settings_by_owner
 from evenbeat.admin.tasks_of_files import is_file_owner
 from evenbeat.load.config import Config, NodeSettings
 from evenbeat.model import CommandSource, Contact, Entry, Instant, Period

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
+from operator import itemgetter
 from pathlib import Path
 from random import SystemRandom
 from threading import RLock
@@ -25,7 +26,11 @@ from evenbeat.admin.command_permission import (
     permission_of,
 )
 from evenbeat.admin.contacts import CONTACTS_PREFIX, check_may_define_contact
-from evenbeat.admin.cross_check import (
+from evenbeat.admin.job_with_arguments import check_arguments
+from evenbeat.admin.kept_names import file_with_names, keep_names_of_tasks
+from evenbeat.admin.owner_settings import OwnerSettings
+from evenbeat.admin.passive_settings import forget_removed_tasks
+from evenbeat.admin.stored_references import (
     LIMITS_PREFIX,
     NODE_PREFIX,
     UnchangedTasks,
@@ -36,13 +41,9 @@ from evenbeat.admin.cross_check import (
     node_settings_by_owner,
     shared_names,
 )
-from evenbeat.admin.kept_names import file_with_names, keep_names_of_tasks
-from evenbeat.admin.own_job import check_arguments
-from evenbeat.admin.owner_settings import OwnerSettings
-from evenbeat.admin.passive_settings import forget_removed_tasks
 from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.core.permission import has_runnable_job, is_blocked
-from evenbeat.core.placement import PhasePlacement, keep_phase
+from evenbeat.core.placement import PhasePlacement, keep_phase, storage_order
 from evenbeat.core.references import SharedNames
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config, NodeSettings, ParsedFile
@@ -140,7 +141,9 @@ class TaskAdmin:
             self._refuse_ids_as_names([task.name for task in tasks])
             self._forget_file_digests({owner})
             placed_ = self._phases.place_new(self._as_still_running(tasks, scope))
-            return self._announce(ChangeResult(created=self.store.create(placed_, owner, self._now(), who)))
+            order = storage_order(placed_)
+            stored = self.store.create([placed_[i] for i in order], owner, self._now(), who)
+            return self._announce(ChangeResult(created=_as_given(order, stored)))
 
     def _as_still_running(self, tasks: Sequence[Task], scope: Scope | None = None) -> Sequence[Task]:
         """Restore tasks that were removed while running and still run: each keeps its phase and its history."""
@@ -502,9 +505,12 @@ class TaskAdmin:
                 entries = self.store.update(moved, now, who, owner=new_owner)
                 all_done.changed += self._announce(ChangeResult(changed=entries)).changed
         for owner, tasks in created.items():
-            for placed_ in self._parts(list(self._phases.place_new(self._as_still_running(tasks)) if tasks else [])):
-                entries = self.store.create(placed_, owner, now, who)
-                all_done.created += self._announce(ChangeResult(created=entries)).created
+            placed_ = self._phases.place_new(self._as_still_running(tasks)) if tasks else []
+            order, stored = storage_order(placed_), []
+            for part in self._parts([placed_[i] for i in order]):
+                entries = self.store.create(part, owner, now, who)
+                stored += self._announce(ChangeResult(created=entries)).created
+            all_done.created += _as_given(order, stored)
         if self._settings.remove_old(
             configs, [entry for of_owner in changed.values() for entry, _ in of_owner], now, who
         ):
@@ -543,6 +549,11 @@ def _check_pause(*, paused: bool, until: Instant | None, reason: str, now: Insta
         raise Invalid(f"{len(reason):,} characters, accepted: at most {TEXT_LIMIT:,}", place="reason")
     if problem := lines_error(reason):
         raise Invalid(problem, place="reason")
+
+
+def _as_given(order: Sequence[int], stored: Sequence[Entry]) -> list[Entry]:
+    """Entries that were stored in this order, in the order in which their tasks were given."""
+    return [entry for _, entry in sorted(zip(order, stored, strict=True), key=itemgetter(0))]
 
 
 def _pause_of(task: Task) -> tuple[bool, Instant | None, str]:

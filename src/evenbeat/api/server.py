@@ -23,8 +23,8 @@ from evenbeat.api.application import create_application
 from evenbeat.api.auth.authenticator import TokenAuthenticator
 from evenbeat.api.http.connections import MAX_CONNECTIONS, ConnectionTable, ListeningSocket
 from evenbeat.api.http.context import ApiContext
-from evenbeat.api.http.guard import SecurityMiddleware
 from evenbeat.api.http.protocol import BODY_TIMEOUT, TimeoutProtocol
+from evenbeat.api.http.request_limits import SecurityMiddleware
 from evenbeat.load.safe_text import escaped_text
 from evenbeat.model import Invalid
 from evenbeat.node.process.listen import ListenAddress, bind_socket, check_listen_safety, parse_listen

@@ -67,7 +67,7 @@ class WorkerRecordFile:
             self._write()
 
     def _write(self) -> None:
-        """A full disk does not keep us from running anything: `leftovers` finds unrecorded workers by the secret."""
+        """Nothing needs it to run: on a full disk, `processes_left_behind` finds unrecorded workers by the secret."""
         part = self._path.with_name(f"{self._path.name}.part")
         leaders = (self.supervisor, *self._workers.values())
         lines = [_boot_id(), self.secret, *(f"{leader.pid} {leader.started}" for leader in leaders)]

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from evenbeat.admin.cross_check import refusal_of_findings
+from evenbeat.admin.stored_references import refusal_of_findings
 from evenbeat.admin.tasks_of_files import upload_owner_of
 from evenbeat.client.http_connection import LONG_RESPONSE_TIMEOUT, RESPONSE_TIMEOUT, ApiConnection, QueryParameters
 from evenbeat.client.http_documents import (
@@ -31,11 +31,11 @@ from evenbeat.client.http_documents import (
     to_stopped_run,
 )
 from evenbeat.load.config import NODE_DURATIONS, Config
+from evenbeat.load.config_validation import ValidationFinding
 from evenbeat.load.contacts import contact_to_table, notify_to_list
-from evenbeat.load.cross_check import ValidationFinding
 from evenbeat.load.downtimes import downtime_table
 from evenbeat.load.files import load_file, load_parsed_file
-from evenbeat.load.task_keys import task_to_table
+from evenbeat.load.task_tables import task_to_table
 from evenbeat.model import SECOND, ArgumentValue, Contact, Downtime, Entry, Instant, Invalid, Period, Task
 from evenbeat.report.cluster_document import ClusterDocument
 from evenbeat.report.contacts import ContactInfo

@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct, structs
 from msgspec.structs import replace
 
 from evenbeat.load.contacts import contact_from_table
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import (
     SECOND,
     Acknowledgement,

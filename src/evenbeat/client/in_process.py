@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Final, Protocol
 
-from evenbeat.admin.own_job import own_job
+from evenbeat.admin.job_with_arguments import own_job
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.admin.task_admin import TaskAdmin

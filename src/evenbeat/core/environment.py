@@ -10,7 +10,7 @@ COMMANDS_GET: Final = frozenset(
 )
 """What a program needs to find its files and to write its texts; about as much as cron gives."""
 _MARK: Final = "EVENBEAT_WORKER"
-"""The variable by which the runs of a worker are recognised if they outlive it: see `child_processes.records`."""
+"""The variable by which runs that outlive their worker are recognised: see `child_processes.worker_records`."""
 _LOCALE: Final = "LC_"
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _OF_POSTGRES: Final = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY"})

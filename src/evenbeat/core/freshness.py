@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.guard import grace_of
 from evenbeat.core.next_time import NextRun
 from evenbeat.core.run_plan import timebox_of, timeboxes_within
 from evenbeat.core.task import Bools
+from evenbeat.core.task_defaults import grace_of
 from evenbeat.core.timebox import LEAST_USUAL_LENGTH, NO_TIMEBOX, usual_length
 from evenbeat.model import SECOND, Instant, Task
-from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.nominal_times import CompiledSchedule
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from evenbeat.core.check import CheckStates, apply_results, retry_after_opening, retry_due, wants_retry
+from evenbeat.core.check_states import CheckStates, apply_results, retry_after_opening, retry_due, wants_retry
 from evenbeat.core.columns import Ints
 from evenbeat.core.first_run_pace import OffGridPace
 from evenbeat.core.gate import PRIORITY_STEP, REASONS, Arrivals, GateAction, Reason, split_front, verify
@@ -506,7 +506,7 @@ class Lifecycle:
         )
 
     def _is_too_soon(self, rows: Ints, flags: Flags, nominal: Ints, now: Instant) -> Bools:
-        """`guard.is_too_soon`, for columns."""
+        """`drop_guard.is_too_soon`, for columns."""
         c = self.columns
         interval = self.times.interval(rows, nominal)
         too_soon: Bools = c.last_start[rows] + interval - tolerance_of(c, rows, flags, interval) > now

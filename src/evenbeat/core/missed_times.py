@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from evenbeat.core.changed_definitions import skip_disabled, skip_postponed
 from evenbeat.core.columns import Ints
-from evenbeat.core.edits import skip_disabled, skip_postponed
 from evenbeat.core.gate import Reason
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Flag, SkipColumns

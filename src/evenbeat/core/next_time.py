@@ -5,15 +5,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from evenbeat.core.check import retry_after_opening
+from evenbeat.core.check_states import retry_after_opening
 from evenbeat.core.permission import has_runnable_job
 from evenbeat.core.task_columns import has_moving_grid, retry_interval_of
 from evenbeat.model import Instant, Missed, RunKind, Schedule, Task
 from evenbeat.when.cron import Cron
 from evenbeat.when.icinga import icinga_after
-from evenbeat.when.inside import within_period
+from evenbeat.when.inside_period import within_period
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.nominal_times import CompiledSchedule
 from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import compile_schedule
 from evenbeat.when.windows import FOREVER, NEVER

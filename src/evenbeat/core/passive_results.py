@@ -12,9 +12,9 @@ import numpy as np
 
 from evenbeat.core.columns import Ints
 from evenbeat.core.gate import REASONS, Reason
-from evenbeat.core.guard import LONGEST_DEFAULT_GRACE
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.task import Bools, Flag, SkipColumns
+from evenbeat.core.task_defaults import LONGEST_DEFAULT_GRACE
 from evenbeat.model import Instant, RunKind, State, Task, WhenMissing
 from evenbeat.when.windows import FOREVER, NEVER
 
@@ -71,7 +71,7 @@ def allowed_after(life: Lifecycle, rows: Ints, nominal: Ints, timebox: Ints, gra
     unsaid = np.flatnonzero((grace < 0) & (nominal < FOREVER))
     interval = np.zeros(len(rows), dtype=np.int64)
     interval[unsaid] = life.times.interval(rows[unsaid], nominal[unsaid])
-    # As `guard.default_grace`, for columns.
+    # As `task_defaults.default_grace`, for columns.
     default = np.where(interval > 0, np.minimum(interval // 2, LONGEST_DEFAULT_GRACE), LONGEST_DEFAULT_GRACE)
     allowed: Ints = timebox + np.where(grace < 0, default, grace)
     return allowed

@@ -6,8 +6,8 @@ A contact and a downtime name a period, and the node's own settings name contact
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from evenbeat.did_you_mean import list_known, nearest_words
 from evenbeat.model import Contact, Downtime, Entry, NotifyContact, Task
-from evenbeat.when.nearest import list_known, nearest_words
 
 _MOST_COMPARED: Final = 100
 """Contacts among which a similar name is searched; every task of a file may name one that does not exist."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from evenbeat.core.check import exit_state
+from evenbeat.core.check_states import exit_state
 from evenbeat.core.columns import Ints
 from evenbeat.core.task import Bools, ClaimColumns, Flag, Flags, Small, TaskColumns, tolerance_of
 from evenbeat.core.task_columns import timebox_setting

@@ -99,7 +99,7 @@ class TaskColumns(ScheduleColumns):
     problem_opened = Column(np.int64, 0)
     """When it opened; if it has closed, when the last one did."""
     hold = Column(np.uint8, 0)
-    """Why its open problem is told to nobody now: an `alerts.Hold`, kept by `core.holds`."""
+    """Why its open problem is told to nobody now: an `alerts.Hold`, kept by `core.problem_holds`."""
     point = Column(np.int32, -1)
     """Of a task with dependencies, or that is one: its point in the graph of `core.reachability`."""
     owner = Column(np.int32, 0)
@@ -109,7 +109,7 @@ class TaskColumns(ScheduleColumns):
 
 
 def tolerance_of(columns: TaskColumns, rows: Ints, flags: Flags, interval: Ints) -> Ints:
-    """How much closer than `interval` two on-grid starts may be: as the task says, or `guard.default_tolerance`."""
+    """How much closer than `interval` two on-grid starts may be: as the task or `drop_guard.default_tolerance` says."""
     said = columns.tolerance[rows]
     # Whole where each nominal time has its run, else half.
     tolerance: Ints = np.where(said < 0, interval >> (flags & int(Flag.EACH) == 0), said)

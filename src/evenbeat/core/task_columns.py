@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from evenbeat.core.columns import Ints
-from evenbeat.core.guard import attempts_of
 from evenbeat.core.task import ALL_FLAGS, Flag, TaskColumns
+from evenbeat.core.task_defaults import attempts_of
 from evenbeat.core.timebox import NO_TIMEBOX, default_timebox
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.model import MINUTE, SECOND, Backlog, Missed, Spread, Task, WhenUnreachable

@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
+from evenbeat.did_you_mean import MOST_COMPARED, nearest_words
 from evenbeat.model import Entry, Task
-from evenbeat.when.nearest import MOST_COMPARED, nearest_words
 
 _NAMES_COMPARED: Final = MOST_COMPARED // 4
 """Names, from the first on and again from where a name would stand, that an unknown name is compared with."""

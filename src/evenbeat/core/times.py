@@ -11,9 +11,13 @@ from evenbeat.core.timetable import DueColumns
 from evenbeat.model import HOUR, SECOND, Instant
 from evenbeat.when.expected_load import expected_per_hour
 from evenbeat.when.icinga import icinga_after
-from evenbeat.when.inside import CalendarWithinPeriod, nominal_after_within_period, nominal_after_within_period_each
+from evenbeat.when.inside_period import (
+    CalendarWithinPeriod,
+    nominal_after_within_period,
+    nominal_after_within_period_each,
+)
 from evenbeat.when.interval import nominal_after
-from evenbeat.when.nominals import ForwardSchedule, SharedTimes
+from evenbeat.when.nominal_times import ForwardSchedule, SharedTimes
 from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.windows import FOREVER
 

@@ -10,10 +10,10 @@ import msgspec
 
 from evenbeat.core.chain_rules import CHAIN_KEYS
 from evenbeat.core.dependencies import DEPENDENCY_KEYS
+from evenbeat.did_you_mean import nearest_words
 from evenbeat.load.config import Durability
 from evenbeat.load.locate import KeyPath
 from evenbeat.model import Backlog, Days, Hash, Invalid, Missed, Prefer, Spread, WhenUnreachable
-from evenbeat.when.nearest import nearest_words
 
 _CHOICES: Final[dict[str, type[StrEnum]]] = {
     "spread": Spread,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from evenbeat.load.config import BadFileError, Config, ConfigError, ParsedFile
+from evenbeat.load.config_validation import config_errors_of, validate_configs
 from evenbeat.load.crontab import parse_crontab_file
-from evenbeat.load.cross_check import config_errors_of, validate_configs
 from evenbeat.load.toml import parse_toml_file
 
 MAX_FILE_BYTES: Final = 256 << 20

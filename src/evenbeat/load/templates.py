@@ -18,10 +18,10 @@ from itertools import islice, product
 from math import prod
 from typing import Any, Final, NamedTuple
 
+from evenbeat.did_you_mean import list_known, nearest_words
 from evenbeat.load.config_errors import DocumentErrors
 from evenbeat.load.locate import KeyPath
 from evenbeat.model import Invalid
-from evenbeat.when.nearest import list_known, nearest_words
 
 MAX_TASKS: Final = 1_000_000
 """The number of tasks that the `for` of one file may expand to."""

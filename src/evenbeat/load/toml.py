@@ -20,6 +20,7 @@ import msgspec
 import rtoml
 
 from evenbeat.core.dependencies import DEPENDENCY_KEYS
+from evenbeat.did_you_mean import list_known
 from evenbeat.load.config import (
     NODE_DURATIONS,
     NOTHING_TO_RUN,
@@ -37,10 +38,9 @@ from evenbeat.load.downtimes import MAX_DOWNTIMES_OF_OWNER, downtime_from_table
 from evenbeat.load.locate import KeyPath, TomlPositions
 from evenbeat.load.pass_env import pass_env_errors
 from evenbeat.load.pause_gc import without_garbage_collection
-from evenbeat.load.tasks import TASK_KEYS, TaskBuilder, inherit_keys
+from evenbeat.load.task_keys import TASK_KEYS, TaskBuilder, inherit_keys
 from evenbeat.load.templates import TemplateExpander
 from evenbeat.model import NAME_LIMIT, Contact, Downtime, Invalid, Period, Task
-from evenbeat.when.nearest import list_known
 from evenbeat.when.period import compile_periods
 
 _SECTIONS: Final = ("node", "defaults", "templates", "periods", "contacts", "limits", "downtimes", "checks", "tasks")

@@ -11,7 +11,7 @@ from evenbeat.load.config import NODE_DURATIONS, Config
 from evenbeat.load.contacts import contact_to_table, notify_to_list
 from evenbeat.load.downtimes import downtime_table
 from evenbeat.load.safe_text import UNSAFE_CHARACTERS, safe_json
-from evenbeat.load.task_keys import task_to_table
+from evenbeat.load.task_tables import task_to_table
 from evenbeat.model import Invalid, Period
 from evenbeat.when.duration import format_duration
 

@@ -26,7 +26,7 @@ from evenbeat.node.loop.run_stops import stop_words
 from evenbeat.node.loop.task_table import TaskTable
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.options import NodeOptions
-from evenbeat.node.own_runs import OwnRuns
+from evenbeat.node.runs_with_arguments import OwnRuns
 from evenbeat.store.contract import Batch, CursorChange, RunStop, SettledDefinitions, Skip
 from evenbeat.wire.replies import ChangeResult, HeldByOtherNode, StopFound
 

@@ -26,10 +26,10 @@ from evenbeat.node.history.compactor import Compactor
 from evenbeat.node.history.history_keeper import HistoryKeeper, tasks_of
 from evenbeat.node.history.size_watch import SizeWatch
 from evenbeat.node.live_tasks import LiveTasks
+from evenbeat.node.loop.missing_and_long import LOOK_INTERVAL, TimedProblemsWatch
 from evenbeat.node.loop.outbox import Outbox
 from evenbeat.node.loop.restart import GENERATION_KEY, explain_damaged_store
 from evenbeat.node.loop.task_table import TaskTable
-from evenbeat.node.loop.timed_problems import LOOK_INTERVAL, TimedProblemsWatch
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.node.options import NodeOptions
 from evenbeat.node.process.memory import give_back_memory

@@ -21,8 +21,8 @@ from evenbeat.node.loop.restart import (
     restore_all_tasks,
 )
 from evenbeat.node.orderly_stop import end_all_runs
-from evenbeat.node.process.leftovers import worker_records_path
 from evenbeat.node.process.memory import give_back_memory
+from evenbeat.node.process.workers_left_behind import worker_records_path
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.contract import Queue
 from evenbeat.queue.local.local_queue import LocalQueue

@@ -10,7 +10,7 @@ from evenbeat.load.config import Config
 from evenbeat.load.contacts import contact_from_table
 from evenbeat.load.function_reference import can_be_imported, definition_place, reference_of
 from evenbeat.load.safe_text import name_error
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import Contact, Invalid, Period, Task, prefix_place
 from evenbeat.program.hooks import HookKind, Hooks
 from evenbeat.program.python_values import file_keys

@@ -11,7 +11,7 @@ from msgspec.json import decode
 from evenbeat.client.store_based import LocalClient
 from evenbeat.load.function_reference import reference_of
 from evenbeat.load.one_off import resolve_relative_at
-from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
+from evenbeat.load.task_tables import change_table, task_from_table, task_to_table
 from evenbeat.model import ArgumentValue, Instant, Invalid, prefix_place
 from evenbeat.program.declarations import Declarations
 from evenbeat.program.python_values import Length, Time, end_of, file_keys, microseconds_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from evenbeat.load.task_keys import task_to_table
+from evenbeat.load.task_tables import task_to_table
 from evenbeat.model import FOREVER, NEVER, Acknowledgement, Downtime, Entry, Outcome, RunKind, State, Task
 from evenbeat.node.loop.pending_run import PendingRun
 from evenbeat.report.downtimes import KnownDowntime

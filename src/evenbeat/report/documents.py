@@ -7,8 +7,8 @@ import msgspec
 from evenbeat.load.config import NODE_DURATIONS
 from evenbeat.load.contacts import notify_to_list
 from evenbeat.load.size_text import format_size
-from evenbeat.load.task_keys import hide_secrets, task_to_table
-from evenbeat.load.tasks import DURATION_KEYS
+from evenbeat.load.task_keys import DURATION_KEYS
+from evenbeat.load.task_tables import hide_secrets, task_to_table
 from evenbeat.load.timebox_text import format_timebox
 from evenbeat.model import SECOND, Downtime, Instant, NotifyContact, TaskPause
 from evenbeat.report.retries import attempt_of_run, waiting_retry

@@ -13,11 +13,11 @@ from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.duration import format_duration
 from evenbeat.when.explain import explain_cron, explain_occasion
-from evenbeat.when.inside import within_period
+from evenbeat.when.inside_period import within_period
 from evenbeat.when.instant import LATEST, format_instant, parse_instant, spoken_instant
 from evenbeat.when.interval import Interval
 from evenbeat.when.lint import cron_warnings
-from evenbeat.when.nominals import CompiledSchedule, ListedSchedule
+from evenbeat.when.nominal_times import CompiledSchedule, ListedSchedule
 from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import NodeEventSchedule, UntimedSchedule
 from evenbeat.when.zone import Zone, zone

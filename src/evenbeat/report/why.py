@@ -11,8 +11,8 @@ from evenbeat.admin.history_settings import stored_retention
 from evenbeat.admin.worker_killers import deaths_key, stored_deaths
 from evenbeat.core.chains import ChainStatus
 from evenbeat.core.gate import Reason
-from evenbeat.core.guard import attempts_of, grace_of
 from evenbeat.core.run_plan import timebox_of
+from evenbeat.core.task_defaults import attempts_of, grace_of
 from evenbeat.core.timebox import NO_TIMEBOX
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Cause, Instant, RunKind, State, Task, TaskPause, WhenUnreachable
 from evenbeat.report.chains import ChainReader, listed_names, parent_sentences

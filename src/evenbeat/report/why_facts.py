@@ -11,7 +11,7 @@ from evenbeat.store.contract import Condition, RunRecord, SkipRecord
 from evenbeat.store.history_contract import RunSummary
 from evenbeat.store.problem_records import ProblemRecord
 from evenbeat.when.duration import spoken_duration
-from evenbeat.when.inside import within_period
+from evenbeat.when.inside_period import within_period
 from evenbeat.when.instant import parse_instant, spoken_instant
 from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.when.zone import Zone

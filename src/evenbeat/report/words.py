@@ -14,7 +14,7 @@ from evenbeat.when.cron import Cron
 from evenbeat.when.duration import format_duration, spoken_duration
 from evenbeat.when.explain import explain_cron, explain_occasion
 from evenbeat.when.instant import spoken_instant
-from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.nominal_times import CompiledSchedule
 from evenbeat.when.schedule import NodeEventSchedule, compile_schedule
 from evenbeat.when.zone import Zone, zone
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from evenbeat.core.alerts import Hold
-from evenbeat.core.holds import ASK_AGAIN_AFTER, Holds
+from evenbeat.core.problem_holds import ASK_AGAIN_AFTER, Holds
 from evenbeat.model import Cause
 from evenbeat.sim.breadth_first import StateExploration, Transition, verified_worlds
 from evenbeat.sim.explore import ExplorationResult

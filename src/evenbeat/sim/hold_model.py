@@ -12,7 +12,7 @@ import numpy as np
 
 from evenbeat.core.alerts import Hold
 from evenbeat.core.columns import Ints
-from evenbeat.core.holds import ASK_AGAIN_AFTER, PARENTS_LIMIT, HeldRows, Holds, HoldUpdate
+from evenbeat.core.problem_holds import ASK_AGAIN_AFTER, PARENTS_LIMIT, HeldRows, Holds, HoldUpdate
 from evenbeat.core.problems import Problems
 from evenbeat.core.reachability import ForeignResult, Reachability
 from evenbeat.core.run_plan import GIVES_RESULT, SUCCESS

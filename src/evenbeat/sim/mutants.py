@@ -12,21 +12,21 @@ from itertools import chain
 from types import ModuleType
 from typing import Final, NamedTuple
 
-from evenbeat.core import alerts, gate, holds, lifecycle, problems
+from evenbeat.core import alerts, gate, lifecycle, problem_holds, problems
 from evenbeat.core.alerts import Hold
-from evenbeat.core.holds import Holds
 from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.problem_holds import Holds
 from evenbeat.core.problems import Problems
 from evenbeat.model import State
 from evenbeat.sim.alert_explore import explore_alerts
 from evenbeat.sim.alert_model import ALERT_RULES, AlertRules, AlertShape
 from evenbeat.sim.explore import ExplorationResult, explore
+from evenbeat.sim.following_problems_explore import SUCCESSION_WORLDS, explore_succession
 from evenbeat.sim.hold_explore import explore_holds
 from evenbeat.sim.hold_model import HoldShape
 from evenbeat.sim.problem_explore import explore_problems
 from evenbeat.sim.problem_model import ProblemShape
 from evenbeat.sim.state import WorldShape
-from evenbeat.sim.succession_explore import SUCCESSION_WORLDS, explore_succession
 
 SHAPES: Final = (
     WorldShape(
@@ -78,7 +78,7 @@ MOST_STATES: Final = 1_000
 _ALERT_STATES: Final = 5
 """Times as many of the worlds of one channel, whose states are quickly explored."""
 
-MODULES: Final[tuple[ModuleType, ...]] = (gate, lifecycle, problems, holds, alerts)
+MODULES: Final[tuple[ModuleType, ...]] = (gate, lifecycle, problems, problem_holds, alerts)
 """Modules of the core whose conditions are turned into their opposites."""
 
 _NO_CLOCK: Final = "the worlds have no clock: `sim.engine` simulates it, unit tests and tests/paths check it"
@@ -90,33 +90,35 @@ UNEXPLORED_MODULES: Final = {
     "asked_runs": _NO_CLOCK,
     "chain_rules": _NOT_A_TASK,
     "chains": "`sim.chain_explore` explores it, and tests plant bugs in it",
+    "changed_definitions": _NO_CLOCK,
     "channels": _NOT_A_TASK,
-    "check": "the worlds have no checks: unit tests compare it with slow oracles",
+    "check_states": "the worlds have no checks: unit tests compare it with slow oracles",
     "clock_steps": _NO_CLOCK,
     "columns": "memory, no rule",
     "crash_loop": _NO_CLOCK,
-    "dependencies": _NOT_A_TASK,
     "delivery_pace": _NO_CLOCK,
+    "dependencies": _NOT_A_TASK,
     "downtimes": "the worlds begin and end downtimes at once: unit tests compare it with slow oracles",
-    "edits": _NO_CLOCK,
+    "drop_guard": _NO_CLOCK,
     "environment": _NOT_A_TASK,
+    "first_run_pace": _NO_CLOCK,
+    "flapping": "the worlds of problems flap at once: unit tests check when a check does",
     "freshness": _NO_CLOCK,
-    "guard": _NO_CLOCK,
     "history_size": _NOT_A_TASK,
     "label_index": "memory, no rule",
     "limit_shares": _CLUSTER,
     "lost_runs": "`sim.retry_explore` explores it, and tests plant bugs in it",
     "missed_times": _NO_CLOCK,
+    "missing_and_long": "the worlds have no looks at what is missing or long: unit tests check it",
     "name_index": "memory, no rule",
     "next_time": _NO_CLOCK,
-    "first_run_pace": _NO_CLOCK,
-    "own_problems": _NO_CLOCK,
     "output_excerpt": _NOT_A_TASK,
     "partition_ownership": _CLUSTER,
     "passive_results": _NO_CLOCK,
     "permission": _NOT_A_TASK,
     "placement": "the worlds have no load wheel: `sim.engine` places tasks with it",
     "plugin": _NOT_A_TASK,
+    "problems_of_node": _NO_CLOCK,
     "reachability": "`sim.dependency_explore` explores it, and tests plant bugs in it",
     "references": _NOT_A_TASK,
     "retention": _NOT_A_TASK,
@@ -128,12 +130,12 @@ UNEXPLORED_MODULES: Final = {
     "scope": _NOT_A_TASK,
     "stopped_runs": "the worlds stop tasks with it, and tests plant bugs in it; unit tests check how a stop counts",
     "submitted_results": "the worlds have no checks: unit tests check it",
-    "task_graph": _NOT_A_TASK,
     "task": "columns and flags, no rule",
     "task_columns": "the columns of the worlds are filled in directly",
+    "task_defaults": _NOT_A_TASK,
+    "task_graph": _NOT_A_TASK,
     "telling_lines": _NOT_A_TASK,
     "timebox": _NO_CLOCK,
-    "timed_problems": "the worlds have no looks at what is missing or long: unit tests check it",
     "times": _NO_CLOCK,
     "timetable": "the worlds use it as it is: its own stateful tests check it",
     "whole_output": _NOT_A_TASK,
@@ -391,7 +393,7 @@ def mutated_problems(mutant: Mutant) -> type[Problems]:
 
 def mutated_holds(mutant: Mutant) -> type[Holds]:
     """A class Holds with the mutated condition in it."""
-    kind: type[Holds] = vars(_mutated_module(mutant, holds))["Holds"]
+    kind: type[Holds] = vars(_mutated_module(mutant, problem_holds))["Holds"]
     return kind
 
 
@@ -420,7 +422,7 @@ def explore_mutant(mutant: Mutant, most: int = MOST_STATES) -> MutantFate | None
         match mutant.module:
             case "problems":
                 explored = _explore_problem_worlds(mutated_problems(mutant), most)
-            case "holds":
+            case "problem_holds":
                 explored = _explore_hold_worlds(mutated_holds(mutant), most)
             case "alerts":
                 explored = _explore_alert_worlds(mutated_alerts(mutant), most * _ALERT_STATES)

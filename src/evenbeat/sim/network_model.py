@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from evenbeat.core.alerts import Alert, Hold, ItemKind, Policy, ProblemFacts
-from evenbeat.core.holds import Holds
+from evenbeat.core.problem_holds import Holds
 from evenbeat.model import Acknowledgement, Instant, State
 from evenbeat.sim.alert_model import ALERT_RULES, AlertRules
 from evenbeat.sim.hold_model import RESTART, HeldCheck, HoldShape, HoldState, HoldWorld, initial_hold_state

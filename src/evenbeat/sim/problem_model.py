@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from evenbeat.core.check import CheckStates, apply_results
+from evenbeat.core.check_states import CheckStates, apply_results
 from evenbeat.core.problems import KnownProblem, Problems, ProblemUpdate
 from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, TaskColumns

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from evenbeat.core.changed_definitions import pause, unpause
 from evenbeat.core.columns import Ints
-from evenbeat.core.edits import pause, unpause
 from evenbeat.core.lifecycle import Lifecycle
 from evenbeat.core.lost_runs import repeat_lost_runs
 from evenbeat.core.missed_times import resume

@@ -13,7 +13,7 @@ from oncalendar import BaseIterator, OnCalendarError
 
 from evenbeat.model import DAY, SECOND, TEXT_LIMIT, Instant, Invalid
 from evenbeat.when.instant import EPOCH
-from evenbeat.when.nominals import CLOCK_CORRECTION_LIMIT, nominal_times_between
+from evenbeat.when.nominal_times import CLOCK_CORRECTION_LIMIT, nominal_times_between
 from evenbeat.when.zone import Zone, zone
 
 _FURTHEST_BACK: Final = 64 * 366 * DAY

@@ -26,7 +26,7 @@ from evenbeat.when.cron_entry import (
     spread_second,
 )
 from evenbeat.when.instant import EPOCH, YEARS
-from evenbeat.when.nominals import CLOCK_CORRECTION_LIMIT, nominal_times_between
+from evenbeat.when.nominal_times import CLOCK_CORRECTION_LIMIT, nominal_times_between
 from evenbeat.when.zone import Zone, zone
 
 _EPOCH_ORDINAL: Final = EPOCH.toordinal()

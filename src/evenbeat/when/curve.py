@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from evenbeat.model import SECOND, Instant, Spread
 from evenbeat.when.icinga import START_WINDOW, icinga_first, icinga_next
 from evenbeat.when.interval import nominal_after
-from evenbeat.when.nominals import ListedSchedule
+from evenbeat.when.nominal_times import ListedSchedule
 from evenbeat.when.spread import aligned_phase, bergamot_phase, hash_phase
 from evenbeat.when.wheel import LoadWheel
 

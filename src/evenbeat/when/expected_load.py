@@ -14,7 +14,7 @@ from evenbeat.when.calendar import Calendar
 from evenbeat.when.cron import Cron
 from evenbeat.when.cron_entry import DAY_FIELD, HOUR_FIELD, MINUTE_FIELD, MONTH_FIELD, WEEKDAY_FIELD, CronValue
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import ForwardSchedule
+from evenbeat.when.nominal_times import ForwardSchedule
 from evenbeat.when.wheel import LoadWheel, PlacedTask
 from evenbeat.when.zone import Zone, zone
 

@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
+from evenbeat.did_you_mean import nearest_words
 from evenbeat.model import Invalid
-from evenbeat.when.nearest import nearest_words
 
 
 def check_holidays(where: str) -> None:

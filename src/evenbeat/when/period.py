@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evenbeat.did_you_mean import list_known, nearest_words
 from evenbeat.model import DAY, SECOND, Instant, Invalid, Prefer, prefix_place
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.holidays import check_holidays, holiday_dates
-from evenbeat.when.nearest import list_known, nearest_words
 from evenbeat.when.period_line import WHOLE_DAY, PeriodLine, parse_line
 from evenbeat.when.windows import FOREVER, NEVER, Window, clip, difference, union
 from evenbeat.when.zone import Zone, zone

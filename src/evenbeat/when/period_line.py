@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
+from evenbeat.did_you_mean import nearest_words
 from evenbeat.model import TEXT_LIMIT, Invalid
-from evenbeat.when.nearest import nearest_words
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS: Final = (

@@ -9,7 +9,7 @@ from evenbeat.when.cron import compile_cron
 from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import CompiledSchedule
+from evenbeat.when.nominal_times import CompiledSchedule
 from evenbeat.when.spread import aligned_phase, hash_phase
 from evenbeat.when.windows import FOREVER
 from evenbeat.when.zone import zone

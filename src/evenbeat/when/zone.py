@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from evenbeat.did_you_mean import nearest_words
 from evenbeat.model import DAY, SECOND, Instant, Invalid
-from evenbeat.when.nearest import nearest_words
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,7 +25,11 @@ def packed_cursor(value: ArgumentValue) -> bytes | None:
     """A cursor as it is saved; None for none."""
     if checked_cursor_value(value) is None:
         return None
-    packed = msgspec.msgpack.encode(value)
+    return checked_cursor(msgspec.msgpack.encode(value))
+
+
+def checked_cursor(packed: bytes) -> bytes:
+    """A cursor as it may be saved; raise Invalid if it is too large."""
     if len(packed) > CURSOR_LIMIT:
         raise _refused(f"at most {CURSOR_LIMIT} bytes, found {len(packed)}")
     return packed

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from evenbeat.core.guard import is_too_soon
+from evenbeat.core.drop_guard import is_too_soon
 from evenbeat.model import SECOND, Instant
 from evenbeat.wire.worker_frames import RunSpec
 

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from evenbeat.clock.system_clock import boot_time
-from evenbeat.core.guard import checked_cursor
 from evenbeat.core.timebox import NO_TIMEBOX, Timebox
 from evenbeat.model import RESULT_LIMIT, SECOND, TEXT_LIMIT, ArgumentValue, Instant
 from evenbeat.wire import worker_frames
+from evenbeat.wire.cursor_values import checked_cursor
 from evenbeat.work.output_buffer import OutputBuffer
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.core.guard import checked_cursor
 from evenbeat.model import CURSOR_LIMIT, Invalid
+from evenbeat.wire.cursor_values import checked_cursor
 
 _PREFIX: Final = "evenbeat-cursors-"
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -8,8 +8,8 @@ from http_server import HttpServer, all_of
 from in_process_server import InProcessServer
 from waiting import PATIENCE
 
-from evenbeat.api.http.guard import SecurityMiddleware
 from evenbeat.api.http.rate_limit import RateLimiter, client_network
+from evenbeat.api.http.request_limits import SecurityMiddleware
 from evenbeat.api.http.security_headers import SECURITY_HEADERS
 
 POST = b"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -11,7 +11,7 @@ from evenbeat.api.http.context import ApiContext
 from evenbeat.api.server import protected_application
 from evenbeat.client.node_or_database import open_client
 from evenbeat.core.gate import Reason
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import Outcome
 
 LABELS = {"outcome", "reason", "state", "kind", "version", "le", "pool"}

@@ -5,7 +5,7 @@ from api_client import ApiClient
 from live_node import LiveNode
 from waiting import eventually
 
-from evenbeat.load.tasks import TASK_KEYS
+from evenbeat.load.task_keys import TASK_KEYS
 from evenbeat.model import Outcome, RunKind, State
 from evenbeat.store.contract import COMPUTED_FILTER_STATES, FILTER_STATES
 from evenbeat.wire.documents import FilterState, RunDocument, SkipDocument, TaskDocument, TaskKeys, TaskPatch

@@ -14,7 +14,7 @@ from conftest import Evenbeat
 from evenbeat.cli.arguments import KEY_OPTIONS, STATES
 from evenbeat.cli.typed_values import parse_value
 from evenbeat.clock.node_clock import Clock
-from evenbeat.load.tasks import TASK_KEYS
+from evenbeat.load.task_keys import TASK_KEYS
 from evenbeat.model import HOUR, RunKind
 from evenbeat.store.contract import COMPUTED_FILTER_STATES, FOREVER, NEVER, Batch, Claim, ProgressRecord, RunStart
 from evenbeat.store.contract import FILTER_STATES as STATES_OF_THE_STORE

@@ -13,6 +13,7 @@ from evenbeat.sim.alert_model import AlertShape
 from evenbeat.sim.chain_explore import CHAIN_SENTENCES, CHAIN_WORLDS
 from evenbeat.sim.cluster_limits import LimitShape
 from evenbeat.sim.dependency_explore import DEPENDENCY_SENTENCES, DependencyShape
+from evenbeat.sim.following_problems_explore import SUCCESSION_SENTENCES, SUCCESSION_WORLDS
 from evenbeat.sim.hold_explore import HOLD_SENTENCES
 from evenbeat.sim.hold_model import HoldShape
 from evenbeat.sim.network_explore import NETWORK_SENTENCES
@@ -23,7 +24,6 @@ from evenbeat.sim.properties import WORLD_SENTENCES
 from evenbeat.sim.retry_explore import RETRY_SENTENCES
 from evenbeat.sim.retry_model import RetryShape
 from evenbeat.sim.state import WorldShape
-from evenbeat.sim.succession_explore import SUCCESSION_SENTENCES, SUCCESSION_WORLDS
 
 SMALL = (WorldShape("one task", 1, (1,), ()), WorldShape("two tasks, one slot", 2, (1,), ()))
 CLUSTERS = (

@@ -35,7 +35,7 @@ from imported_node import ImportedNode
 
 from conftest import Evenbeat
 from evenbeat.load.config import BadFileError, Config
-from evenbeat.load.cross_check import validate_configs
+from evenbeat.load.config_validation import validate_configs
 from evenbeat.load.importers.icinga import import_icinga
 from evenbeat.load.importers.icinga_files import find_icinga_files
 from evenbeat.load.importers.icinga_objects import read_icinga

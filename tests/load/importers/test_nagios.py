@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenbeat.load.config import BadFileError, Config
-from evenbeat.load.cross_check import validate_configs
+from evenbeat.load.config_validation import validate_configs
 from evenbeat.load.importers.nagios import import_nagios
 from evenbeat.load.toml import parse_toml
 from evenbeat.load.write_toml import write_document

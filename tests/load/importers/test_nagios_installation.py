@@ -15,7 +15,7 @@ from imported_node import ImportedNode
 
 from conftest import Evenbeat
 from evenbeat.load.config import BadFileError, Config
-from evenbeat.load.cross_check import validate_configs
+from evenbeat.load.config_validation import validate_configs
 from evenbeat.load.importers.nagios import import_nagios
 from evenbeat.load.importers.nagios_files import FILE_SETTINGS, find_nagios_files
 from evenbeat.load.importers.nagios_pattern import NamePattern

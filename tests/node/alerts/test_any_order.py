@@ -10,7 +10,7 @@ from alerting_node import AlertingNode
 from evenbeat.admin.downtimes import add_downtime, end_downtime
 from evenbeat.admin.problem_actions import perform_problem_request
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Instant, Outcome, Period
-from evenbeat.node.loop.timed_problems import TimedProblemsWatch
+from evenbeat.node.loop.missing_and_long import TimedProblemsWatch
 from evenbeat.store.contract import Conflict, Filter, ProblemFilter
 from evenbeat.wire.requests import AcknowledgeProblems, AddDowntime, EndDowntime
 from evenbeat.wire.sender_documents import MessageItem, message_decoder

@@ -19,7 +19,7 @@ from hand_driven_node import T0
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import PARTITION_COUNT, SEVERITY, Contact, Instant, State
 from evenbeat.model import SECOND as S
 from evenbeat.node.alerts import gathered_messages

@@ -8,7 +8,7 @@ from live_node import LiveNode
 from waiting import eventually
 
 from evenbeat.client.socket import SocketBackend
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Entry, RunKind, State
 from evenbeat.node.answers.task_state import live_task_state_of
 from evenbeat.report.status import NO_WORKERS_TEXT

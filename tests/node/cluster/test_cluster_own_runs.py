@@ -7,7 +7,7 @@ from pathlib import Path
 from cluster_nodes import Cluster, cluster, sleeping
 from waiting import eventually_async
 
-from evenbeat.node.loop.own_jobs import stored_own_jobs
+from evenbeat.node.loop.jobs_with_arguments import stored_own_jobs
 from evenbeat.testing.postgres_server import PostgresServer
 from evenbeat.wire.requests import RunArguments
 

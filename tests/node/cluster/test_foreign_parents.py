@@ -11,7 +11,7 @@ from evenbeat.core.task import Flag
 from evenbeat.model import HOUR, MINUTE, Entry, Instant
 from evenbeat.node.cluster.foreign_parents import ForeignParents
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
-from evenbeat.node.cluster.fresh_runs import FreshRunsElsewhere
+from evenbeat.node.cluster.runs_on_other_nodes import FreshRunsElsewhere
 from evenbeat.store.cluster_contract import CheckPosition
 from evenbeat.store.contract import Filter, Store
 

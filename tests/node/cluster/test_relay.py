@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hand_driven_node import HandDrivenNode
 
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import MINUTE, Instant, Outcome, RunKind
 from evenbeat.node.cluster import relay
 from evenbeat.node.cluster.relay import EventRelay

@@ -16,7 +16,7 @@ from waiting import eventually
 
 from evenbeat.client.socket import SocketBackend
 from evenbeat.clock.node_clock import Clock
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import MINUTE, Instant, Outcome
 from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.node.process.event_publisher import EventBroadcaster

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hand_driven_node import T0, HandDrivenNode
 
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Outcome, Period, RunKind
 from evenbeat.store.contract import RunRecord
 

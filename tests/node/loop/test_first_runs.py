@@ -5,7 +5,7 @@ from collections import Counter
 from hand_driven_node import T0, HandDrivenNode
 
 from evenbeat.cli.output.status_lines import status_lines
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import MINUTE, SECOND, RunKind
 from evenbeat.node.answers.status import status_of
 from evenbeat.report.cluster_view import merge_statuses

@@ -4,7 +4,7 @@ import pytest
 from hand_driven_node import HandDrivenNode
 
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant
-from evenbeat.node.loop.timed_problems import LOOK_INTERVAL, TimedProblemsWatch
+from evenbeat.node.loop.missing_and_long import LOOK_INTERVAL, TimedProblemsWatch
 from evenbeat.store.contract import Filter, ProblemFilter
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Cause, Instant, Outcome, State
 from evenbeat.store.contract import Batch, Filter, ProblemFilter
 from evenbeat.store.problem_records import ProblemChange, ProblemRecord

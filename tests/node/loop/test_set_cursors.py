@@ -5,7 +5,7 @@ from hand_driven_node import T0, HandDrivenNode, RecordingStore
 
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.admin.task_cursors import set_stored_cursor
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import MINUTE
 from evenbeat.store.contract import Conflict
 from evenbeat.wire.cursor_values import unpacked_cursor

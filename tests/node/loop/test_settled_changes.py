@@ -10,7 +10,7 @@ import pytest
 from hand_driven_node import T0, HandDrivenNode
 
 from evenbeat.load.config import Config
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Period, RunKind
 from evenbeat.node.answers.task_state import next_run_time
 from evenbeat.store.contract import FOREVER, Filter

@@ -58,7 +58,7 @@ class TestComing:
 
 
 def hand_task(name: str, i: int) -> Any:
-    from evenbeat.load.task_keys import task_from_table
+    from evenbeat.load.task_tables import task_from_table
 
     return task_from_table(name, {"every": "1h", "phase": "0s", "priority": i % 100, "command": ["true"]}, check=False)
 

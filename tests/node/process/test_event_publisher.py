@@ -14,7 +14,7 @@ from waiting import PATIENCE, eventually
 
 from evenbeat.admin.downtimes import change_downtimes
 from evenbeat.client.socket import NodeSocket
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import HOUR, MINUTE, SECOND, Instant, Outcome, Period, RunKind, State
 from evenbeat.node.process import event_publisher
 from evenbeat.store.contract import Filter, StoreError

@@ -7,7 +7,7 @@ from live_node import LiveNode
 
 from evenbeat.client.node_or_database import connect_to_live_node
 from evenbeat.load.config import BadFileError
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import Invalid
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 from evenbeat.wire.requests import GetStatus

@@ -11,7 +11,7 @@ from evenbeat.client.node_or_database import open_client
 from evenbeat.client.socket import SocketBackend
 from evenbeat.client.store_based import LocalClient
 from evenbeat.core.submitted_results import join_perfdata
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import HOUR, SECOND, Instant, Invalid, Outcome, RunKind, State
 from evenbeat.store.contract import Condition, Conflict, Filter
 from evenbeat.store.sqlite.sqlite_store import SqliteStore

@@ -1,4 +1,4 @@
-"""Reads and decodes the query and body of a request, within limits of size. Time limits are `guard`'s."""
+"""Reads and decodes the query and body of a request, within limits of size; `request_limits` has those of time."""
 
 from collections.abc import Awaitable, Callable
 from functools import cache

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
-from evenbeat.admin.cross_check import check_not_depended_on
+from evenbeat.admin.stored_references import check_not_depended_on
 from evenbeat.admin.tasks_of_files import owning_files
 from evenbeat.api.auth.scopes import narrow_filter, task_ids_within
 from evenbeat.api.auth.while_authorized import while_authorized

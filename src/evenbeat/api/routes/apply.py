@@ -7,16 +7,16 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from evenbeat.admin.cross_check import known_of_other_owners
 from evenbeat.admin.kept_names import keep_names_of_tasks
+from evenbeat.admin.stored_references import known_of_other_owners
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
 from evenbeat.api.routes.task_answers import errors_at
 from evenbeat.load.config import NODE_DURATIONS, Config, Durability, NodeSettings, parse_node_duration
 from evenbeat.load.config_errors import DocumentErrors
+from evenbeat.load.config_validation import MAX_FINDINGS_SHOWN, validate_configs
 from evenbeat.load.contacts import contact_of_table, parse_notify
-from evenbeat.load.cross_check import MAX_FINDINGS_SHOWN, validate_configs
 from evenbeat.load.downtimes import MAX_DOWNTIMES_OF_OWNER, DowntimeKeys, downtime_from_table
 from evenbeat.model import NOTIFY_LIMIT, Contact, Downtime, Name, Period, ShortText, Task
 from evenbeat.store.contract import Filter, Store

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from evenbeat.api.http.errors import MAX_ERRORS, FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.load.config_errors import DocumentErrors
-from evenbeat.load.task_keys import change_table, task_to_table
-from evenbeat.load.tasks import TASK_KEYS, TaskBuilder
+from evenbeat.load.task_keys import TASK_KEYS, TaskBuilder
+from evenbeat.load.task_tables import change_table, task_to_table
 from evenbeat.model import NAME_LIMIT, Task
 
 _TABLE_KEYS: Final = ("labels", "env", "kwargs")

@@ -8,13 +8,13 @@ from evenbeat.api.http.errors import MAX_ERRORS, FieldError, HttpError, invalid_
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions
 from evenbeat.api.routes.task_answers import errors_at, parse_request_time
+from evenbeat.did_you_mean import list_known
 from evenbeat.model import HOUR, SECOND, Instant, RunKind, Task
 from evenbeat.report.documents import iso_time
 from evenbeat.report.outlook.outlook import ScheduledRun, rounded_counts, sum_in_steps
 from evenbeat.store.contract import Store
 from evenbeat.when.curve import Floats, Stretch, summarize
 from evenbeat.when.instant import LATEST
-from evenbeat.when.nearest import list_known
 from evenbeat.when.period import CompiledPeriod, compile_periods
 from evenbeat.wire.documents import Count, KindWord, NewTask, TimestampText, TimeText
 

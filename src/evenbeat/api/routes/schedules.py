@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from evenbeat.admin.command_permission import permission_of
-from evenbeat.admin.cross_check import UnchangedTasks, check_references, shared_names
+from evenbeat.admin.stored_references import UnchangedTasks, check_references, shared_names
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer
 from evenbeat.api.http.route import Call, Role, Route
 from evenbeat.api.routes import definitions

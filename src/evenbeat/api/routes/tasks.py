@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 
-from evenbeat.admin.cross_check import check_not_depended_on, shared_names, task_errors
+from evenbeat.admin.stored_references import check_not_depended_on, shared_names, task_errors
 from evenbeat.api.auth.scopes import narrow_filter, require_within
 from evenbeat.api.auth.while_authorized import while_authorized
 from evenbeat.api.http.errors import FieldError, HttpError, invalid_request, json_pointer

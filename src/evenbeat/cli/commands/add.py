@@ -9,7 +9,7 @@ from evenbeat.cli.task_selection import key_value_options, print_changes
 from evenbeat.cli.typed_values import parse_value
 from evenbeat.cli.which_database import open_client, user_name
 from evenbeat.load.one_off import resolve_relative_at
-from evenbeat.load.task_keys import task_from_table
+from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import Invalid
 
 _TEXT_OPTIONS = ("function", "cwd", "user", "limit", "period", "zone", "cron", "calendar", "at", "start_at")

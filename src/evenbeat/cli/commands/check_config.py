@@ -7,7 +7,7 @@ from pathlib import Path
 from evenbeat.admin.trusted_files import check_trusted_file
 from evenbeat.cli.output.common import now, print_json
 from evenbeat.load.config import BadFileError, ConfigError, ParsedFile
-from evenbeat.load.cross_check import config_warnings
+from evenbeat.load.config_validation import config_warnings
 from evenbeat.load.files import load_together
 from evenbeat.model import CommandSource, Invalid
 

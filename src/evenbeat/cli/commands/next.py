@@ -23,7 +23,7 @@ from evenbeat.when.explain import explain_cron, explain_occasion
 from evenbeat.when.instant import LATEST, format_instant, to_datetime
 from evenbeat.when.interval import Interval
 from evenbeat.when.lint import cron_warnings
-from evenbeat.when.nominals import CompiledSchedule, ListedSchedule
+from evenbeat.when.nominal_times import CompiledSchedule, ListedSchedule
 from evenbeat.when.schedule import NodeEventSchedule, compile_schedule
 from evenbeat.when.spread import hash_phase
 from evenbeat.when.zone import Zone, zone
@@ -97,7 +97,7 @@ def _inside(times: CompiledSchedule, args: argparse.Namespace, where: Zone) -> L
     if not args.period and not args.exclude:
         return times
     # Periods need numpy, whose import would delay a plain `next`.
-    from evenbeat.when.inside import within_period  # noqa: PLC0415
+    from evenbeat.when.inside_period import within_period  # noqa: PLC0415
 
     return within_period(times, period_option(args.period, where.name, include=[], exclude=args.exclude))
 

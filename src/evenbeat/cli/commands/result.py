@@ -6,7 +6,7 @@ from typing import Final
 from evenbeat.cli.output.common import at_option, now, print_json
 from evenbeat.cli.task_selection import require_task
 from evenbeat.cli.which_database import open_client
-from evenbeat.core.guard import attempts_of
+from evenbeat.core.task_defaults import attempts_of
 from evenbeat.model import OUTPUT_LIMIT, Invalid, State
 from evenbeat.report.words import nominals_of, state_words, zone_of
 from evenbeat.when.duration import parse_duration

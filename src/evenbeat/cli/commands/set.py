@@ -10,8 +10,8 @@ from evenbeat.cli.task_selection import print_changes, require_task
 from evenbeat.cli.typed_values import parse_value
 from evenbeat.cli.which_database import open_client
 from evenbeat.load.one_off import resolve_relative_at
-from evenbeat.load.task_keys import change_table as changed_table
-from evenbeat.load.task_keys import task_from_table, task_to_table
+from evenbeat.load.task_tables import change_table as changed_table
+from evenbeat.load.task_tables import task_from_table, task_to_table
 from evenbeat.model import Invalid
 
 

@@ -13,7 +13,7 @@ from evenbeat.cli.task_selection import require_task
 from evenbeat.cli.which_database import open_client
 from evenbeat.client.contract import Client
 from evenbeat.core.telling_lines import telling_lines
-from evenbeat.load.task_keys import task_to_table
+from evenbeat.load.task_tables import task_to_table
 from evenbeat.load.write_toml import write_document
 from evenbeat.model import Entry, Instant
 from evenbeat.report.chains import waiting_words

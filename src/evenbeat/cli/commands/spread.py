@@ -10,7 +10,7 @@ from evenbeat.cli.output.common import at_option, console, length_option, load_f
 from evenbeat.cli.output.load_bars import BLOCKS, as_shown, load_bars, peaks
 from evenbeat.cli.output.picture import new_figure, save_figure
 from evenbeat.model import DAY, HOUR, MAX_EVERY, MIN_EVERY, SECOND, Instant, Invalid, Spread
-from evenbeat.when.compare import SpreadWorkload, curves, least_peak, workload_of
+from evenbeat.when.compare_strategies import SpreadWorkload, curves, least_peak, workload_of
 from evenbeat.when.curve import CurveSummary, Stretch, summarize
 from evenbeat.when.duration import format_duration, parse_duration
 from evenbeat.when.period import compile_periods

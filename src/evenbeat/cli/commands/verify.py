@@ -11,12 +11,12 @@ from evenbeat.sim.chain_explore import CHAIN_SENTENCES, CHAIN_WORLDS, verify_cha
 from evenbeat.sim.cluster_verify import CLUSTERS, verify_clusters
 from evenbeat.sim.dependency_explore import DEPENDENCY_SENTENCES, DEPENDENCY_WORLDS, verify_dependencies
 from evenbeat.sim.explore import Counterexample
+from evenbeat.sim.following_problems_explore import SUCCESSION_SENTENCES, SUCCESSION_WORLDS, verify_successions
 from evenbeat.sim.hold_explore import HOLD_SENTENCES, HOLD_WORLDS, verify_holds
 from evenbeat.sim.network_explore import NETWORK_SENTENCES, NETWORK_WORLDS, verify_networks
 from evenbeat.sim.problem_explore import PROBLEM_SENTENCES, PROBLEM_WORLDS, verify_problems
 from evenbeat.sim.properties import WORLD_SENTENCES
 from evenbeat.sim.retry_explore import RETRY_SENTENCES, RETRY_WORLDS, verify_retries
-from evenbeat.sim.succession_explore import SUCCESSION_SENTENCES, SUCCESSION_WORLDS, verify_successions
 from evenbeat.sim.verify import WORLDS, VerifiedWorld, property_verdicts, verify, world_of
 
 

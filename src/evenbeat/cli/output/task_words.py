@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from evenbeat.core.guard import attempts_of
+from evenbeat.core.task_defaults import attempts_of
 from evenbeat.model import Instant, Outcome, State, Task
 from evenbeat.report.retries import attempt_words, waiting_retry
 from evenbeat.report.words import is_set_aside, state_words

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from evenbeat.load.config import BadFileError, Config, ConfigError, FilePosition, ParsedFile
+from evenbeat.load.config_validation import config_errors_of, validate_configs
 from evenbeat.load.crontab import CrontabReader
 from evenbeat.load.crontab_dialect import CrontabDialect
-from evenbeat.load.cross_check import config_errors_of, validate_configs
 from evenbeat.load.importers.anacrontab import Anacrontab, is_anacrontab
 from evenbeat.load.importers.report import ImportReport, ImportResult
 from evenbeat.load.importers.run_parts import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evenbeat.core.check import retry_after_opening
+from evenbeat.core.check_states import retry_after_opening
 from evenbeat.core.next_time import TimetablePosition
 from evenbeat.core.next_time import next_run_at as place_next
 from evenbeat.core.task import Flag

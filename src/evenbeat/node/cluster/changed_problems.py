@@ -2,7 +2,7 @@
 
 import asyncio
 
-from evenbeat.node.cluster.news import POLL_INTERVAL
+from evenbeat.node.cluster.changes_by_others import POLL_INTERVAL
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.cluster_contract import ClusterStore, ProblemRevision
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from evenbeat.core.reachability import ForeignResult, fails
 from evenbeat.model import State
-from evenbeat.node.cluster.fresh_runs import FreshRunsElsewhere
+from evenbeat.node.cluster.runs_on_other_nodes import FreshRunsElsewhere
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.report.parents import conditions_named
 from evenbeat.report.task_status import ConditionReader

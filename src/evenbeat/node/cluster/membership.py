@@ -13,10 +13,10 @@ from evenbeat.core import partition_ownership
 from evenbeat.model import PARTITION_COUNT, SECOND, partition_of
 from evenbeat.node.alerts.sender_process import SenderProcess
 from evenbeat.node.cluster.changed_problems import ChangedProblemsPoll
+from evenbeat.node.cluster.changes_by_others import POLL_INTERVAL, StoreNews
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing
-from evenbeat.node.cluster.news import POLL_INTERVAL, StoreNews
 from evenbeat.node.cluster.node_info import encode_node_info
 from evenbeat.node.cluster.partitions import HeldPartitions
 from evenbeat.node.cluster.peers import ClusterPeers

@@ -13,7 +13,7 @@ from evenbeat.model import FOREVER, PARTITION_COUNT, Entry, RunKind, partition_o
 from evenbeat.node.cluster.lease import HeldLease
 from evenbeat.node.cluster.limit_sharing import LimitSharing, running_by_key
 from evenbeat.node.loop.chains import read_chains_of
-from evenbeat.node.loop.own_jobs import read_own_jobs
+from evenbeat.node.loop.jobs_with_arguments import read_own_jobs
 from evenbeat.node.loop.restart import StoredTasks, missing_results, restore_partitions, retried_nominal
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.queue.nats.nats_queue import NatsQueue

@@ -20,7 +20,7 @@ from evenbeat.core.run_plan import outcome_meanings
 from evenbeat.core.task import Flag, SkipColumns
 from evenbeat.model import SECOND, Entry, Instant, Outcome, RunKind, partition_of
 from evenbeat.node.loop.chains import StoredChains, read_chains, restore_chains
-from evenbeat.node.loop.own_jobs import StoredOwnJob, read_own_jobs
+from evenbeat.node.loop.jobs_with_arguments import StoredOwnJob, read_own_jobs
 from evenbeat.node.loop.plain_definitions import DefinitionCollector, PlainDefinitions
 from evenbeat.node.loop.records import problem_changes_of, task_positions_of
 from evenbeat.node.loop.task_table import TaskTable

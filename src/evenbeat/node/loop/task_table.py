@@ -10,12 +10,13 @@ import numpy as np
 from evenbeat.admin.period_changes import periods_and_users
 from evenbeat.core.alerts import HOLD_OF_WORD, Hold
 from evenbeat.core.chains import Chains
+from evenbeat.core.changed_definitions import pause, settle_past, unpause
 from evenbeat.core.columns import GrowingArray, Ints
 from evenbeat.core.downtimes import DowntimeRows
-from evenbeat.core.edits import pause, settle_past, unpause
 from evenbeat.core.gate import Reason
 from evenbeat.core.label_index import LabelIndex, label_hashes
 from evenbeat.core.lifecycle import Lifecycle
+from evenbeat.core.missing_and_long import TimedProblems
 from evenbeat.core.name_index import NameIndex
 from evenbeat.core.passive_results import ResultExpectation, expectation_of
 from evenbeat.core.permission import CommandPolicy, may_execute
@@ -23,7 +24,6 @@ from evenbeat.core.problems import KnownProblem, Problems, ProblemUpdate
 from evenbeat.core.reachability import Reachability
 from evenbeat.core.task import ALL_FLAGS, Bools, Flag, SkipColumns
 from evenbeat.core.task_columns import DEFINED_FLAGS, TasksByKind, enrol, enrol_alike, timebox_setting
-from evenbeat.core.timed_problems import TimedProblems
 from evenbeat.core.times import ScheduleTimes
 from evenbeat.core.timetable import Timetable
 from evenbeat.model import (

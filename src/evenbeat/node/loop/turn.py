@@ -39,11 +39,11 @@ from evenbeat.node.loop.chains import ChainRecorder
 from evenbeat.node.loop.counters import RunCounters
 from evenbeat.node.loop.ended_runs import EndedRuns, LearnedEnds, NewResults
 from evenbeat.node.loop.ends_of_removed import EndsOfRemovedTasks
-from evenbeat.node.loop.holds import ProblemHolds
+from evenbeat.node.loop.jobs_with_arguments import OwnJobs
 from evenbeat.node.loop.outbox import OnCommit, Outbox
-from evenbeat.node.loop.own_jobs import OwnJobs
 from evenbeat.node.loop.passive_checks import PassiveChecks
 from evenbeat.node.loop.pending_run import PendingRun, RunEndListener
+from evenbeat.node.loop.problem_holds import ProblemHolds
 from evenbeat.node.loop.records import (
     condition_columns_of,
     planned_off_grid,

@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import msgspec
 
-from evenbeat.admin.own_job import own_job
+from evenbeat.admin.job_with_arguments import own_job
 from evenbeat.admin.perform import affected_tasks, perform_change, perform_sign_in, reply_to_change
 from evenbeat.admin.problem_actions import action_of, perform_problem_request
 from evenbeat.admin.task_cursors import cursor_to_set, note_cursor
 from evenbeat.admin.task_stops import check_stop_reason, note_stops, tasks_to_stop
 from evenbeat.load.config import BadFileError
 from evenbeat.model import Entry, Invalid
-from evenbeat.node.answers.fresh_runs import ask_for_fresh_runs
 from evenbeat.node.answers.live_output import LiveOutput
 from evenbeat.node.answers.metrics import node_metrics_of
+from evenbeat.node.answers.runs_for_other_nodes import ask_for_fresh_runs
 from evenbeat.node.answers.status import node_identity_of
 from evenbeat.node.answers.task_state import live_task_state_of
 from evenbeat.node.loop.run_stops import stop_words

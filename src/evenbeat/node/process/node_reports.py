@@ -14,7 +14,7 @@ from typing import Final
 from evenbeat.admin.contacts import UsableContact
 from evenbeat.core.channels import Channel
 from evenbeat.core.crash_loop import WITHIN, CrashLoop
-from evenbeat.core.own_problems import OwnProblem, OwnProblems, OwnWishes
+from evenbeat.core.problems_of_node import OwnProblem, OwnProblems, OwnWishes
 from evenbeat.model import SECOND, Contact, ContactState, Instant
 from evenbeat.node.alerts.messages import encode_items, time_text
 from evenbeat.node.answers.problems import SLOW_COMMIT

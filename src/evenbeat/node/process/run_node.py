@@ -21,9 +21,9 @@ from evenbeat.node.process.api_process import ApiProcess
 from evenbeat.node.process.control_socket import ControlServer
 from evenbeat.node.process.files_at_start import apply_node_files, log_changes
 from evenbeat.node.process.followed_files import FileState, FollowedFiles
-from evenbeat.node.process.leftovers import end_leftover_workers
 from evenbeat.node.process.node_reports import report_node
 from evenbeat.node.process.token_file import ensure_token
+from evenbeat.node.process.workers_left_behind import end_leftover_workers
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.node.single_membership import SingleMembership
 from evenbeat.store.contract import DatabaseLocked, Store, StoreError

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.orphan_guard import OrphanGuard
 from evenbeat.child_processes.supervisor import ProcessSupervisor
 from evenbeat.core.worker_deaths import HOST_DIED
 from evenbeat.model import SECOND, Outcome

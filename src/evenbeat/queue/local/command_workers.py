@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.orphan_guard import OrphanGuard
 from evenbeat.child_processes.supervisor import ProcessSupervisor
 from evenbeat.core.worker_deaths import WORKER_DIED
 from evenbeat.model import Outcome

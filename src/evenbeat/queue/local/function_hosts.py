@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.orphan_guard import OrphanGuard
 from evenbeat.queue.local.async_function_host import AsyncHostSupervisor
 from evenbeat.queue.local.host_environment import HostLauncher
 from evenbeat.queue.local.suspect_workers import IsolatedExecutors

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.orphan_guard import OrphanGuard
 from evenbeat.core.environment import without_secrets
 from evenbeat.model import CURSOR_LIMIT, MAX_OUTPUT_KEEP, OUTPUT_LIMIT, ArgumentValue, Outcome
 from evenbeat.queue.local.worker_process import WorkerHandle

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from evenbeat.child_processes.cleanup import OrphanGuard
+from evenbeat.child_processes.orphan_guard import OrphanGuard
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import Outcome
 from evenbeat.queue.contract import OUTPUT_ANSWER_TIMEOUT
@@ -65,7 +65,7 @@ class LocalQueue:
     ) -> None:
         """For `on_results` and `on_started` see `queue.contract`.
 
-        `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.guard`.
+        `clock_offset` is the node's clock minus the boot-time clock, `kill_after` the rule of `core.drop_guard`.
         By the file `records` the next node finds worker processes and runs that outlive this one.
         Commands get the variables that `pass_env` names: see `core.environment`.
         """

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from evenbeat.child_processes.cleanup import OrphanGuard
 from evenbeat.child_processes.descriptors import restore_original_limit, restore_raised_limit
+from evenbeat.child_processes.orphan_guard import OrphanGuard
 from evenbeat.child_processes.process_table import SessionLeader, kill_permitted, process_info, session_members
 from evenbeat.child_processes.supervisor import SupervisedProcess
 from evenbeat.child_processes.worker_records import WORKER_VARIABLE

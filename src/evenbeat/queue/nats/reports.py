@@ -10,7 +10,7 @@ from evenbeat.clock.system_clock import boot_time
 from evenbeat.model import SECOND
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.connection import NatsConnection
-from evenbeat.queue.nats.held_runs import HeldRun
+from evenbeat.queue.nats.fetched_messages import HeldRun
 from evenbeat.wire.cluster_messages import MAX_MESSAGE_SIZE, OutputPiece, RunReport, encode_message
 from evenbeat.wire.plain_results import encode_records
 from evenbeat.wire.worker_frames import RunResult

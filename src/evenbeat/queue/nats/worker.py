@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from nats.aio.msg import Msg
 
-from evenbeat.child_processes.leftovers import end_leftovers
+from evenbeat.child_processes.processes_left_behind import end_leftovers
 from evenbeat.clock.system_clock import boot_time
 from evenbeat.core import run_lease
 from evenbeat.model import SECOND, Outcome
@@ -28,7 +28,7 @@ from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.cluster_clock import ClusterClock
 from evenbeat.queue.nats.connection import NatsConnection, end_tasks
 from evenbeat.queue.nats.fetch import RunOfferFetcher
-from evenbeat.queue.nats.held_runs import ACK_TERMINATE, FetchedMessages, HeldRun
+from evenbeat.queue.nats.fetched_messages import ACK_TERMINATE, FetchedMessages, HeldRun
 from evenbeat.queue.nats.reports import RunReporter
 from evenbeat.wire.cluster_messages import (
     CUT_OFF_OUTPUT,
@@ -77,7 +77,7 @@ class WorkerOptions(Struct, frozen=True):
     """The configuration of a worker."""
 
     kill_after: Callable[[int], int]
-    """The rule of `core.guard`."""
+    """The rule of `core.drop_guard`."""
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     slots: int = 256
     processes: int = 1
@@ -88,7 +88,7 @@ class WorkerOptions(Struct, frozen=True):
     pass_env: tuple[str, ...] = ()
     """Variables that commands get besides the usual ones."""
     records: Path | None = None
-    """A folder of this user, the same at every start, with the records of worker processes: see `leftovers`."""
+    """A folder of this user, the same at every start, with the records of workers: see `processes_left_behind`."""
 
 
 class _PendingRequest(Struct):

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenbeat.core.columns import Ints
 from evenbeat.model import HOUR, Instant, Invalid
-from evenbeat.when.nominals import SharedTimes
+from evenbeat.when.nominal_times import SharedTimes
 from evenbeat.when.windows import FOREVER
 
 _LOOK_BACK: Final = HOUR

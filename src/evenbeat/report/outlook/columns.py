@@ -12,7 +12,7 @@ from evenbeat.report.outlook.calendar_walk import CalendarWalk
 from evenbeat.when.cron import Cron
 from evenbeat.when.instant import parse_instant
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import SharedTimes
+from evenbeat.when.nominal_times import SharedTimes
 from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import UntimedSchedule, compile_schedule
 from evenbeat.when.windows import FOREVER

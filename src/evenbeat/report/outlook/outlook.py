@@ -20,7 +20,7 @@ from evenbeat.when.cron import Cron, CronTimes
 from evenbeat.when.cron_entry import parse_cron_entry
 from evenbeat.when.curve import Floats, Ints, Stretch, grid_curve
 from evenbeat.when.expected_load import fold_onto_wheel
-from evenbeat.when.inside import substitutes_between
+from evenbeat.when.inside_period import substitutes_between
 from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.wheel import LoadWheel
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from evenbeat.core.columns import Ints
 from evenbeat.model import MINUTE, SECOND, Instant, RunKind
 from evenbeat.report.outlook.columns import OutlookColumns
-from evenbeat.when.inside import substitutes_between
+from evenbeat.when.inside_period import substitutes_between
 from evenbeat.when.interval import nominal_after
 
 

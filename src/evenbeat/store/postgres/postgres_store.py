@@ -35,8 +35,8 @@ from evenbeat.store.contract import (
 from evenbeat.store.postgres import problem_changes, rows, task_changes
 from evenbeat.store.postgres.batch_recorder import LeasedBatches
 from evenbeat.store.postgres.filters import problem_conditions, sql_conditions
+from evenbeat.store.postgres.history_pruning import prune_history
 from evenbeat.store.postgres.layers import PostgresLayers
-from evenbeat.store.postgres.retention import prune_history
 from evenbeat.store.postgres.statements import fill_in, query
 from evenbeat.store.postgres.text import from_text
 from evenbeat.store.problem_records import MAX_PROBLEM_NOTES, OpenProblem, ProblemNote, ProblemRecord

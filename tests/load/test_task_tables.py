@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from evenbeat.load.ineffective_keys import CONDITIONAL_KEYS, why_without_effect
-from evenbeat.load.task_keys import change_table, task_from_table, task_to_table
+from evenbeat.load.task_tables import change_table, task_from_table, task_to_table
 from evenbeat.model import MINUTE, Invalid
 
 DURATIONS = st.sampled_from(["150ms", "1s", "90s", "1m30s", "2h", "1d", 5, 0.25])

@@ -5,7 +5,7 @@ import pytest
 from evenbeat.core import alerts
 from evenbeat.core.alerts import Alert, Decision, ItemKind, Policy, ProblemFacts
 from evenbeat.sim.alert_model import AlertRules
-from evenbeat.sim.succession_explore import (
+from evenbeat.sim.following_problems_explore import (
     SUCCESSION_ERRORS,
     SUCCESSION_PROPERTIES,
     SUCCESSION_SENTENCES,

@@ -9,7 +9,7 @@ from evenbeat.core.alerts import HOLD_OF_WORD
 from evenbeat.core.asked_runs import ask_for_runs
 from evenbeat.core.columns import Ints
 from evenbeat.core.freshness import longest_runs
-from evenbeat.core.holds import Holds
+from evenbeat.core.problem_holds import Holds
 from evenbeat.core.reachability import ForeignAsk
 from evenbeat.core.task import Flag
 from evenbeat.model import CAUSES_OF_RESULTS, Instant

@@ -7,8 +7,8 @@ from typing import Final
 from evenbeat.model import Instant
 from evenbeat.node.cluster.foreign_parents import ForeignParents
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests
-from evenbeat.node.cluster.fresh_runs import FreshRunsElsewhere
 from evenbeat.node.cluster.partitions import HeldPartitions
+from evenbeat.node.cluster.runs_on_other_nodes import FreshRunsElsewhere
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.cluster_contract import ClusterStore, CommitsForgotten, StoreChanges
 from evenbeat.store.contract import PastDefinition

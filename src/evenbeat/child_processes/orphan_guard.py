@@ -32,7 +32,7 @@ class OrphanGuard:
     def __init__(self, records: Path | None = None) -> None:
         self._records = None if records is None else WorkerRecordFile(records)
         self.secret: Final = "" if self._records is None else self._records.secret
-        """Workers pass it on to all processes that they start: see `leftovers`. "" without a file."""
+        """Workers pass it on to all processes that they start: see `processes_left_behind`. "" without a file."""
         self.guardian: Final = GuardianProcess()
         self.reserve: Final = DescriptorReserve()
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evenbeat.model import Instant
 from evenbeat.when.interval import Interval, nominal_after
-from evenbeat.when.nominals import ForwardSchedule, ListedSchedule, nominal_times_between
+from evenbeat.when.nominal_times import ForwardSchedule, ListedSchedule, nominal_times_between
 from evenbeat.when.period import HORIZON, SEARCH_BLOCK, CompiledPeriod
 from evenbeat.when.windows import FOREVER, NEVER
 

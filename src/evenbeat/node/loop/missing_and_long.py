@@ -6,14 +6,14 @@ import numpy as np
 
 from evenbeat.core.alerts import Hold
 from evenbeat.core.freshness import usual_lengths
-from evenbeat.core.holds import holds_by_flags
-from evenbeat.core.task import Flag
-from evenbeat.core.timed_problems import (
+from evenbeat.core.missing_and_long import (
     STATE_OF,
     TimedUpdate,
     expecting_results,
     rows_without_result,
 )
+from evenbeat.core.problem_holds import holds_by_flags
+from evenbeat.core.task import Flag
 from evenbeat.model import SECOND, SEVERITY, Cause, Instant
 from evenbeat.node.loop.turn import TurnLoop
 from evenbeat.store.contract import Batch

@@ -5,18 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.check import (
-    FLAP_WINDOW,
+from evenbeat.core.check_states import (
     CheckStates,
     apply_results,
     exit_state,
     expected_by,
-    flap_percent,
     is_stale,
     retry_due,
     unchecked_states,
     wants_retry,
 )
+from evenbeat.core.flapping import FLAP_WINDOW, flap_percent
 from evenbeat.model import MINUTE, SECOND, Instant, State
 
 O, W, C, U = State.OK, State.WARNING, State.CRITICAL, State.UNKNOWN  # noqa: E741

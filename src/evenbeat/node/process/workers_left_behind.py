@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evenbeat.child_processes import leftovers
+from evenbeat.child_processes import processes_left_behind
 
 
 def worker_records_path(database: Path) -> Path:
@@ -13,4 +13,4 @@ def worker_records_path(database: Path) -> Path:
 
 def end_leftover_workers(database: Path) -> None:
     """To be called only by the owner of the database, before it has workers."""
-    leftovers.end_leftovers([worker_records_path(database)])
+    processes_left_behind.end_leftovers([worker_records_path(database)])

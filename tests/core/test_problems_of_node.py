@@ -1,6 +1,6 @@
 """Problems of the node itself: of what lasts a contact is told, at most hourly, and of its end."""
 
-from evenbeat.core.own_problems import ALWAYS, OwnProblems, OwnWishes
+from evenbeat.core.problems_of_node import ALWAYS, OwnProblems, OwnWishes
 from evenbeat.model import HOUR, SECOND
 
 

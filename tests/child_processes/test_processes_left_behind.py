@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
-from evenbeat.child_processes import leftovers
-from evenbeat.child_processes.leftovers import end_leftovers
+from evenbeat.child_processes import processes_left_behind
 from evenbeat.child_processes.process_table import SessionLeader, process_info
+from evenbeat.child_processes.processes_left_behind import end_leftovers
 from evenbeat.child_processes.worker_records import WorkerRecordFile, read_worker_record
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -170,8 +170,8 @@ def test_what_is_not_answered_in_time_is_not_waited_for(
 ) -> None:
     """The kernel answers questions about a process only when it can: one that waits for a file server, for example."""
     released = threading.Event()
-    monkeypatch.setattr(leftovers, "_MAX_TIMEOUT", 0.05)
-    monkeypatch.setattr(leftovers, "_has_secret", lambda *_: not released.wait(60))
+    monkeypatch.setattr(processes_left_behind, "_MAX_TIMEOUT", 0.05)
+    monkeypatch.setattr(processes_left_behind, "_has_secret", lambda *_: not released.wait(60))
     worker = start(ORPHAN)
     said(worker, 1)
     worker.wait()

@@ -21,9 +21,9 @@ from evenbeat.core.references import (
 )
 from evenbeat.core.scope import Scope
 from evenbeat.core.task_graph import OtherTasks, beginning_of, names_near
+from evenbeat.did_you_mean import MOST_COMPARED
 from evenbeat.load.config import BadFileError, Config, NodeSettings, ParsedFile
-from evenbeat.load.contacts import contact_errors
-from evenbeat.load.cross_check import (
+from evenbeat.load.config_validation import (
     MAX_FINDINGS_SHOWN,
     ExistingDefinitions,
     FindingPath,
@@ -32,10 +32,10 @@ from evenbeat.load.cross_check import (
     validate_configs,
     validate_task,
 )
+from evenbeat.load.contacts import contact_errors
 from evenbeat.model import Contact, Entry, Instant, Invalid, Task
 from evenbeat.store.common.filters import filters_for_names
 from evenbeat.store.contract import Conflict, Filter, Store
-from evenbeat.when.nearest import MOST_COMPARED
 
 LIMITS_PREFIX: Final = "limits:"
 NODE_PREFIX: Final = "node:"

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_node import START, Node
 
+from evenbeat.core.missing_and_long import TimedProblems, TimedUpdate, rows_without_result
 from evenbeat.core.task import Flag
-from evenbeat.core.timed_problems import TimedProblems, TimedUpdate, rows_without_result
 from evenbeat.model import HOUR, MINUTE, SECOND, Cause, Instant, State
 
 NUMBERS = st.sets(st.integers(1, 5))

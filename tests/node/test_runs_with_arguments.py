@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from hand_driven_node import HandDrivenNode
 
-from evenbeat.admin.own_job import own_job
+from evenbeat.admin.job_with_arguments import own_job
 from evenbeat.model import MINUTE, SECOND, Job, Outcome, RunKind
-from evenbeat.node.loop.own_jobs import stored_own_jobs
+from evenbeat.node.loop.jobs_with_arguments import stored_own_jobs
 from evenbeat.store.contract import Conflict
 from evenbeat.wire.requests import RunArguments
 from evenbeat.wire.worker_frames import RunSpec

@@ -1,4 +1,4 @@
-"""The guard: too soon is dropped, boxes end, cursors are small."""
+"""The drop guard: what comes too soon is dropped."""
 
 import subprocess
 import sys
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenbeat.core.guard import CURSOR_LIMIT, checked_cursor, default_tolerance, is_too_soon
-from evenbeat.model import DAY, MINUTE, SECOND, Instant, Invalid
+from evenbeat.core.drop_guard import default_tolerance, is_too_soon
+from evenbeat.model import DAY, MINUTE, SECOND, Instant
 
 
 def at(text: str) -> Instant:
@@ -44,13 +44,7 @@ def test_a_run_that_started_late_never_costs_the_next_one_that_is_on_time(every:
     assert not is_too_soon(start, start, every, default_tolerance(every, each=True))
 
 
-def test_a_cursor_has_a_size() -> None:
-    assert checked_cursor(b"x" * CURSOR_LIMIT) == b"x" * CURSOR_LIMIT
-    with pytest.raises(Invalid, match="at most 4096"):
-        checked_cursor(b"x" * (CURSOR_LIMIT + 1))
-
-
-def test_a_worker_imports_the_guard_without_numpy() -> None:
-    code = "import sys, evenbeat.core.guard; print([m for m in ('numpy', 'asyncio') if m in sys.modules])"
+def test_a_worker_imports_the_drop_guard_without_numpy() -> None:
+    code = "import sys, evenbeat.core.drop_guard; print([m for m in ('numpy', 'asyncio') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

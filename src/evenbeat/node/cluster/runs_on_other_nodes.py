@@ -1,7 +1,7 @@
 """Fresh runs of checks of other nodes: problems of this node's tasks wait for them before they are told.
 
 The node that holds a check is asked for a run; that it was made, and what came of it, is read in the store. A request
-that is lost is sent again after a while, and means no second run to a node that got it. See `core.holds`.
+that is lost is sent again after a while, and means no second run to a node that got it. See `core.problem_holds`.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from evenbeat.core.holds import ASK_AGAIN_AFTER
+from evenbeat.core.problem_holds import ASK_AGAIN_AFTER
 from evenbeat.core.reachability import ForeignAsk
 from evenbeat.model import SECOND, Instant, partition_of
 from evenbeat.node.cluster.forwarded_requests import ForwardedRequests

@@ -1,23 +1,16 @@
-"""Check state: what results make of checks. SOFT and HARD, attempts, retries, freshness, flapping; by columns."""
+"""Check state: what results make of checks. SOFT and HARD, attempts, retries, freshness; by columns."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenbeat.core.flapping import Changes, changes_with, is_flapping
 from evenbeat.model import Instant, State
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Small = NDArray[np.uint8]
-
-FLAP_WINDOW: Final = 20
-FLAPPING_STOPS_BELOW: Final = 25.0
-FLAPPING_STARTS_ABOVE: Final = 30.0
-"""Percent of weighted state changes in the window; two thresholds, so that flapping itself does not flap."""
-_FLAP_WEIGHTS: Final = np.linspace(1.2, 0.8, FLAP_WINDOW)
-"""Newest first: recent changes count half as much again as old ones; they average to 1."""
-_FLAP_MASK: Final = (1 << FLAP_WINDOW) - 1
 
 
 class CheckStates(NamedTuple):
@@ -26,8 +19,7 @@ class CheckStates(NamedTuple):
     state: Small
     hard: Bools
     attempt: Small
-    changes: NDArray[np.uint32]
-    """One bit per result: did it change the state? Newest in bit 0."""
+    changes: Changes
     flapping: Bools
     result_at: Ints
     """When the run of the latest result started."""
@@ -71,9 +63,8 @@ def apply_results(before: CheckStates, result: Small, started: Ints, attempts: S
     counted = np.where(was_good, 1, np.minimum(before.attempt + 1, attempts))
     attempt = np.where(good, 1, np.where(was_hard_problem, before.attempt, counted))
     hard = good | was_hard_problem | (attempt >= attempts)
-    differs = result != before.state
-    changes = ((before.changes << 1) | differs) & _FLAP_MASK
-    flapping = _is_flapping(changes, before.flapping)
+    changes = changes_with(before.changes, result != before.state)
+    flapping = is_flapping(changes, before.flapping)
     after = CheckStates(
         np.where(accepted, result, before.state).astype(np.uint8),
         np.where(accepted, hard, before.hard),
@@ -83,18 +74,6 @@ def apply_results(before: CheckStates, result: Small, started: Ints, attempts: S
         np.where(accepted, started, before.result_at),
     )
     return CheckUpdate(after, accepted, (after.state != before.state) | (after.hard != before.hard))
-
-
-def flap_percent(changes: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """How much of the window is changes, the recent ones weighing more."""
-    bits = (changes[:, None] >> np.arange(FLAP_WINDOW, dtype=np.uint32)) & 1
-    percent: NDArray[np.float64] = bits @ _FLAP_WEIGHTS * (100.0 / FLAP_WINDOW)
-    return percent
-
-
-def _is_flapping(changes: NDArray[np.uint32], was: Bools) -> Bools:
-    percent = flap_percent(changes)
-    return np.where(was, percent >= FLAPPING_STOPS_BELOW, percent > FLAPPING_STARTS_ABOVE)
 
 
 def retry_due(nominal: Ints, retry: Ints, completed: Ints, next_grid: Ints) -> Ints:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, WEEK, Instant
 from evenbeat.model import Period as PeriodNoun
 from evenbeat.when.cron import compile_cron
-from evenbeat.when.inside import (
+from evenbeat.when.inside_period import (
     CalendarWithinPeriod,
     IntervalWithinPeriod,
     nominal_after_within_period,
@@ -24,7 +24,7 @@ from evenbeat.when.inside import (
 )
 from evenbeat.when.instant import parse_instant, to_datetime
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import ForwardSchedule
+from evenbeat.when.nominal_times import ForwardSchedule
 from evenbeat.when.period import CompiledPeriod, compile_period, compile_periods
 from evenbeat.when.schedule import OnceSchedule
 from evenbeat.when.windows import FOREVER

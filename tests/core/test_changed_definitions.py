@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from virtual_node import START, Node, Skip
 
+from evenbeat.core.changed_definitions import pause, settle_past, unpause
 from evenbeat.core.columns import Ints
-from evenbeat.core.edits import pause, settle_past, unpause
 from evenbeat.core.gate import Reason
 from evenbeat.core.lost_runs import repeat_lost_runs
 from evenbeat.core.missed_times import resume

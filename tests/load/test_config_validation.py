@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from evenbeat.load.config import BadFileError
-from evenbeat.load.cross_check import config_warnings
+from evenbeat.load.config_validation import config_warnings
 from evenbeat.load.files import is_toml, load_file, load_together
 
 

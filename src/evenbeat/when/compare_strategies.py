@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from evenbeat.model import SECOND, Instant, Spread, Task
 from evenbeat.when.curve import IntervalTasks, Stretch, grid_curve, icinga_curve, listed_curve, phases
 from evenbeat.when.expected_load import fold_onto_wheel
-from evenbeat.when.inside import CalendarWithinPeriod, substitutes_between, within_period
+from evenbeat.when.inside_period import CalendarWithinPeriod, substitutes_between, within_period
 from evenbeat.when.interval import Interval
-from evenbeat.when.nominals import ListedSchedule
+from evenbeat.when.nominal_times import ListedSchedule
 from evenbeat.when.period import CompiledPeriod
 from evenbeat.when.schedule import compile_schedule, has_own_phase
 from evenbeat.when.wheel import LoadWheel
