@@ -26,7 +26,7 @@ Decide = Callable[[Alert, ProblemFacts, Policy | None, int], Decision]
 
 @pytest.mark.parametrize("shape", ALERT_WORLDS, ids=lambda shape: shape.name)
 def test_all_properties_hold_in_every_state(shape: AlertShape) -> None:
-    explored = explore_alerts(shape, most=None if IS_FULL else 1_500)
+    explored = explore_alerts(shape, most=None if IS_FULL else 3_000)
     assert explored.counterexample is None, str(explored.counterexample)
     assert explored.states > 1_000
 

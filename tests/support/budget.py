@@ -1,4 +1,4 @@
-"""How much is tried at random: a part in `make test`, everything in `make examples` and `make faults`."""
+"""How much is tried at random: a part in `make test`, everything in `make properties` and `make faults`."""
 
 import os
 from typing import Final
