@@ -11,6 +11,7 @@ from typing import Any, Final
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.transport import TcpTransport
 
 from evenbeat.queue.nats.address import QueueAddress
 from evenbeat.queue.nats.identity import check_credentials, connect_options, set_client_identity
@@ -51,6 +52,25 @@ class NatsUnavailable(Exception):
 def response_status(message: Msg) -> str:
     """The status that a server sends instead of a message; "" for a message."""
     return (message.headers or {}).get(_STATUS, "")
+
+
+class _ClosingTransport(TcpTransport):
+    """Closes each connection that it replaces: the client forgets one that a server drops before it names itself."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._opened: list[asyncio.StreamWriter] = []
+
+    async def connect(self, *args: Any, **kwargs: Any) -> None:
+        await super().connect(*args, **kwargs)
+        # Afterwards, as the client may make two attempts at once.
+        for replaced in self._opened:
+            replaced.close()
+        self._opened = [] if self._io_writer is None else [self._io_writer]
+
+    def __bool__(self) -> bool:
+        """Else the client would take a transport of its own until this one is connected."""
+        return True
 
 
 class NatsConnection:
@@ -133,6 +153,7 @@ class NatsConnection:
         while True:
             self._closed.clear()
             client = self._newest_client = Client()
+            client._transport = _ClosingTransport()
             try:
                 set_client_identity(client, self._address)
                 await client.connect(**self._options())
