@@ -13,8 +13,10 @@ LISTEN := 127.0.0.1:8629
 
 # Tests start hundreds of Python processes: each of them would compile all of evenbeat anew.
 unexport PYTHONDONTWRITEBYTECODE
+# Hundreds of them import numpy, each time with threads for a linear algebra that nobody asks for.
+test test-dev faults properties: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: run cluster tour test test-dev lint bench peers docs screenshots mutants faults soak sbom hashes clean
+.PHONY: run cluster tour test test-dev lint bench peers docs screenshots mutants faults properties soak sbom hashes clean
 
 $(READY_TO_RUN): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV), once ..."
@@ -88,6 +90,9 @@ mutants: $(READY) ## turn every condition of gate and lifecycle into its opposit
 
 faults: $(READY) ## kill nodes, workers, senders and children and let stores and receivers fail, many times over, and explore every world whole; minutes
 	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto tests/faults tests/paths tests/sim tests/node/history/test_month.py
+
+properties: $(READY) ## every property with all its random examples, of which `make test` tries a quarter, and all requests made up for the API; minutes
+	EVENBEAT_FAULTS=full $(PY) -m pytest -n auto -m hypothesis --ignore tests/faults --ignore tests/paths --ignore tests/sim
 
 soak: $(READY) ## hours of a mixed load in minutes: do memory and descriptors stay where they were?
 	$(PY) tests/soak/soak.py

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from budget import IS_FULL, examples
 from hypothesis import settings
 
 from evenbeat.cli.main import main
@@ -16,12 +17,11 @@ from evenbeat.cli.main import main
 pytest_plugins = ["api_fixtures", "newcomer", "server_fixtures"]
 
 # Machines are shared and slow at times, so no example has a deadline. Examples are the same in every run, so that a
-# change is judged by what it changes; HYPOTHESIS_PROFILE=explore looks for new ones.
-settings.register_profile("steady", deadline=None, derandomize=True)
+# change is judged by what it changes; HYPOTHESIS_PROFILE=explore looks for new ones. `make test` tries a quarter.
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=examples(100))
 settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 WAITING_SECONDS = {
     "tests/faults/test_cluster.py": 120,
     "tests/faults/test_crashes.py": 70,

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.text import Text
@@ -82,7 +83,7 @@ def printed(argv: list[str]) -> str:
     return out.getvalue() + err.getvalue()
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.too_slow])
 @given(anything)
 @example(ATTACK)
 @example("a\nb\tc")

@@ -7,6 +7,7 @@ from itertools import count, product
 from typing import Any, Final, NamedTuple, TypeVar
 
 import pytest
+from budget import examples
 from http_server import HttpServer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -222,7 +223,7 @@ class Scene:
 
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=6))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_same_steps_lead_to_the_same_answers_and_documents(ways: dict[str, Way], steps: list[Any]) -> None:
     prefix = f"example-{next(_examples)}-"
     scenes = {name: Scene(way, prefix) for name, way in ways.items()}

@@ -92,7 +92,7 @@ def test_a_failover_starts_no_reminder_where_they_are_off(world: AlertScenario) 
     world.restart()
     world.after(HOUR)
     world.result(CRITICAL, "web")
-    world.after(24 * HOUR)
+    world.after(24 * HOUR, step=20)
     assert world.told() == ["problem web CRITICAL"]
 
 

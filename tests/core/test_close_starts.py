@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node
@@ -124,7 +125,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.integers(1, 300), st.integers(0, 299), st.none() | st.integers(0, 300), STEPS, st.sampled_from([0, SECOND // 10])
 )

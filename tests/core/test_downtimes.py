@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -295,7 +296,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestDowntimes = Machine.TestCase
-TestDowntimes.settings = settings(deadline=None, max_examples=150, stateful_step_count=25)
+TestDowntimes.settings = settings(deadline=None, max_examples=examples(150), stateful_step_count=25)
 
 
 def test_what_depends_on_a_task_in_downtime_stays_in_it_when_that_task_goes_to_another_node() -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node, Refusal, Skip, seconds
@@ -424,7 +425,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.integers(1, 30), st.integers(0, 29), STEPS, st.booleans(), st.booleans())
 def test_every_nominal_time_is_accounted_for_exactly_once(
     every: int, phase: int, steps: list[tuple[str, int]], each: bool, filtered: bool

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from budget import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -242,4 +243,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestLifecycle = Machine.TestCase
-TestLifecycle.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+TestLifecycle.settings = settings(max_examples=examples(300), stateful_step_count=50, deadline=None)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from virtual_node import START, Node, Skip, seconds
@@ -203,7 +204,7 @@ def test_no_interval_task_stops_or_bursts_when_the_clock_is_set_back(by: int) ->
         assert len(gaps) >= 2 * HOUR // every
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(st.integers(1, 40 * MINUTE), st.integers(2 * SECOND, 2 * DAY)), min_size=1, max_size=4),
     st.integers(SECOND, 20 * MINUTE),
@@ -384,7 +385,7 @@ def test_results_after_the_clock_was_set_back_are_accepted() -> None:
     assert node.columns.state[0] == State.OK
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @example([("start_at", 1), ("advance", 1)], 1, None)  # `start_at` is a time of the grid
 @example([("start_at", 2), ("force", 0), ("lasts", 10), ("advance", 30)], 2, None)  # it comes while a run lasts
 @example([("force", 0), ("start_at", 1), ("lasts", 5), ("advance", 2), ("advance", 3)], 1, Flag.EACH)

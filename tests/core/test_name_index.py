@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -245,7 +246,7 @@ class IndexAgainstADict(RuleBasedStateMachine):
 
 
 TestIndexAgainstADict = IndexAgainstADict.TestCase
-TestIndexAgainstADict.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestIndexAgainstADict.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 PARTS = st.text(alphabet="abé*?\n", min_size=1, max_size=6)

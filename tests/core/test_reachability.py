@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -400,7 +401,7 @@ class AnyWay(RuleBasedStateMachine):
 
 
 TestAnyWay = AnyWay.TestCase
-TestAnyWay.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAnyWay.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 def test_a_check_that_fails_marks_fifty_thousand_tasks_in_one_step() -> None:

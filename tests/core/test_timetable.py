@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -318,4 +319,4 @@ class TimetableAgainstADict(RuleBasedStateMachine):
 
 
 TestTimetableAgainstADict = TimetableAgainstADict.TestCase
-TestTimetableAgainstADict.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestTimetableAgainstADict.settings = settings(max_examples=examples(120), stateful_step_count=40, deadline=None)

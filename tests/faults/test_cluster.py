@@ -4,7 +4,6 @@
 storms of them.
 """
 
-import os
 import random
 import socket
 import statistics
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from breakable_cluster import BreakableCluster, Servers
+from budget import IS_FULL
 from cluster_faults import FAULTS
 from cluster_tasks import STOPPED, idle, mixed
 from network_proxy import Address, Network
@@ -27,7 +27,6 @@ from evenbeat.model import SECOND
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 TOURS = (
     [(name,) * 3 for name in FAULTS] if IS_FULL else [("hold scheduler", "kill nats leader", "kill all of a worker")]
 )
@@ -138,7 +137,7 @@ def test_a_planted_lost_run_is_found(make: Make) -> None:
 
 
 def test_the_gap_in_claims_after_a_kill(make: Make) -> None:
-    cluster = make(idle(60), workers=1)
+    cluster = make(idle(60 if IS_FULL else 40), workers=1)
     gaps, laggards = [], []
     for i in range(KILLS):
         victim = cluster.programs[f"s{i % 2}"]

@@ -1,6 +1,5 @@
 """Tasks are edited by every path while schedulers come and go: each nominal time is accounted for exactly once."""
 
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -8,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from breakable_cluster import BreakableCluster, Servers
+from budget import IS_FULL
 from cluster_edits import Editor
 
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 QUIET = ("edit", "edit_in_file", "move", "pause", "force")
 LOUD = ("kill_scheduler", "restart_scheduler", "restart_all")
 TOUR = ("edit", "restart_all", "move", "pause", "kill_scheduler", "edit_in_file")

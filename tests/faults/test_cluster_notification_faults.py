@@ -3,7 +3,6 @@
 `make test` makes one short tour, `make faults` (EVENBEAT_FAULTS=full) storms.
 """
 
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from breakable_cluster import Servers
+from budget import IS_FULL
 from notification_oracle import findings
 from notifying_cluster import NotifyingCluster
 from notifying_node import Receivers
@@ -18,7 +18,6 @@ from notifying_node import Receivers
 from evenbeat.testing.nats_server import NatsServer
 from evenbeat.testing.postgres_server import PostgresServer
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 TOUR = ("kill_scheduler", "kill_sender", "stop_scheduler")
 LOUD = (*TOUR, "hold_scheduler", "kill_workers")
 SEEDS = range(1, 11) if IS_FULL else ()

@@ -4,18 +4,17 @@ An asynchronous one lacks the last commits: `make test` forgets a few seconds on
 more often and for longer. A synchronous one lacks nothing that was ever confirmed.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from breakable_cluster import BreakableCluster, Servers
+from budget import IS_FULL
 from cluster_tasks import mixed
 from postgres_standby import PrimaryAndStandby, promoted_with_a_loss
 
 from evenbeat.testing.nats_server import NatsServer
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 PROMOTIONS = range(5 if IS_FULL else 1)
 LOSSES = [1.0, 4.0, 8.0] * 2 if IS_FULL else [3.0]
 

@@ -3,7 +3,6 @@
 `make test` makes one pass over every fault, `make faults` (EVENBEAT_FAULTS=full) many storms of them.
 """
 
-import os
 import random
 import signal
 from collections import Counter
@@ -12,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import run_oracle
+from budget import IS_FULL
 from crashing_node import CrashingNode
 from run_oracle_checks import Result, unretried
 from run_oracle_jobs import CHAIN
 from waiting import eventually
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 BOUNDARIES = (
     "before claim commit",
     "in claim commit",

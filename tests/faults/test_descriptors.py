@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from budget import IS_FULL
 from waiting import PATIENCE, eventually
 
 LIMIT = 100
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 TASKS = """
 [tasks.quick]
 every = "1s"

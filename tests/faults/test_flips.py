@@ -1,12 +1,12 @@
 """Bytes of a stopped database are flipped: whatever is done with it then ends, well or with a refusal for people."""
 
 import asyncio
-import os
 import random
 import threading
 from pathlib import Path
 
 import pytest
+from budget import IS_FULL
 from waiting import PATIENCE
 
 from evenbeat.cli.main import main
@@ -16,7 +16,6 @@ from evenbeat.node.process.run_node import run_node
 from evenbeat.node.scheduler import Scheduler
 from evenbeat.store.contract import StoreError
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 SEEDS = range(400) if IS_FULL else range(12)
 FILE = """
 [node]

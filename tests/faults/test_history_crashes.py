@@ -2,15 +2,12 @@
 there twice, and the next round goes on.
 """
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import compacting_process
 import pytest
-from compacting_process import is_whole
+from compacting_process import CompactingProcesses, Ended, is_whole
 from database_of_before import make_runs_rows
 
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
@@ -35,17 +32,22 @@ def store_file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return path
 
 
-def rounds(path: Path, fault: str) -> Iterator[subprocess.CompletedProcess[str]]:
+@pytest.fixture(scope="module")
+def processes() -> Iterator[CompactingProcesses]:
+    with CompactingProcesses() as processes:
+        yield processes
+
+
+def rounds(processes: CompactingProcesses, path: Path, fault: str) -> Iterator[Ended]:
     """Rounds of compaction that meet the fault at their first, second ... commit, until one has fewer commits."""
     with closing(SqliteStore(path)) as store:
         expected = history_of(store, TASKS)
     for commit in range(1, COMMITS):
-        words = [sys.executable, compacting_process.__file__, str(path), str(commit), fault]
-        ended = subprocess.run(words, check=False, stdout=subprocess.PIPE, text=True)
+        ended = processes.compact(path, commit, fault)
         with closing(SqliteStore(path)) as store:
             assert history_of(store, TASKS) == expected, f"{fault}, commit {commit}"
             yield ended
-            if ended.returncode == 0:
+            if ended.status == 0:
                 assert is_whole(store)
             if commit % 4 == 0:
                 # The next round has something to pack, too.
@@ -54,16 +56,18 @@ def rounds(path: Path, fault: str) -> Iterator[subprocess.CompletedProcess[str]]
 
 
 @pytest.mark.parametrize("moment", ["before", "in", "after"])
-def test_a_process_that_compacts_is_killed_at_every_commit(store_file: Path, moment: str) -> None:
-    ended = [some.returncode for some in rounds(store_file, moment)]
+def test_a_process_that_compacts_is_killed_at_every_commit(
+    processes: CompactingProcesses, store_file: Path, moment: str
+) -> None:
+    ended = [some.status for some in rounds(processes, store_file, moment)]
     assert ended.count(KILLED) > 10
     assert set(ended) == {KILLED, 0}, "in the end there were fewer commits"
 
 
 @pytest.mark.parametrize("fault", ["full", "write error"])
-def test_the_disk_is_full_at_every_commit(store_file: Path, fault: str) -> None:
-    ended = list(rounds(store_file, fault))
-    refused = [some.stdout for some in ended if some.returncode == FAILED]
-    assert {some.returncode for some in ended} == {FAILED, 0}, "what needs no more room is done even so"
+def test_the_disk_is_full_at_every_commit(processes: CompactingProcesses, store_file: Path, fault: str) -> None:
+    ended = list(rounds(processes, store_file, fault))
+    refused = [some.said for some in ended if some.status == FAILED]
+    assert {some.status for some in ended} == {FAILED, 0}, "what needs no more room is done even so"
     assert all("the disk " in text for text in refused)
     assert len(refused) > 3

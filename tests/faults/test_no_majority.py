@@ -1,10 +1,10 @@
 """Two of three NATS servers are gone: the one that is left answers, but confirms nothing, and that is said."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from budget import IS_FULL
 from live_cluster import LiveScheduler, admin_token
 from waiting import eventually
 
@@ -14,7 +14,6 @@ from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binar
 
 pytestmark = pytest.mark.skipif(not find_postgres_binaries(), reason="no PostgreSQL here")
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 WORDS = {
     "leader": "NATS has no majority: 2 of the 3 servers of stream evenbeat-runs are out of reach",
     "follower": "stream evenbeat-runs has no leader: NATS is electing one, or has no majority of its servers",

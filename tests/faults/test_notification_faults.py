@@ -3,18 +3,17 @@
 `make test` makes a short pass, `make faults` (EVENBEAT_FAULTS=full) crosses every boundary, and makes many storms.
 """
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from budget import IS_FULL
 from notification_faults import ALERT_BOUNDARIES
 from notification_oracle import findings
 from notifying_node import PASSIVE, NotifyingNode, Receivers
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 CHAINS = (
     [(point,) * 3 for point in ALERT_BOUNDARIES]
     if IS_FULL

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from budget import IS_FULL
 from crashing_node import CrashingNode
 from waiting import eventually
 
 from evenbeat.store.sqlite.first_load import LEAST_TASKS
 from evenbeat.store.sqlite.sqlite_store import SqliteStore
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
 SEEDS = range(12) if IS_FULL else range(1)
 ROUNDS = 4 if IS_FULL else 1
 LOAD = 300

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import rtoml
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,7 +108,7 @@ NESTED = st.recursive(LIKELY | SCALARS, lambda v: st.lists(v, max_size=3) | st.d
 SECTIONS = ["node", "defaults", "templates", "periods", "limits", "checks", "tasks"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.dictionaries(st.sampled_from(SECTIONS), NESTED | st.dictionaries(WORDS, st.dictionaries(WORDS, NESTED))))
 def test_no_document_makes_it_fail_other_than_with_problems(document: dict[str, Any]) -> None:
     try:

@@ -1,6 +1,7 @@
 """What is written as TOML is read back the same, whatever the nouns hold."""
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -182,7 +183,7 @@ def configs(draw: st.DrawFn) -> Config:
     return Config(tuple(kept), periods, limits, node, contacts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(configs())
 def test_a_config_is_read_back_as_it_was_written(config: Config) -> None:
     text = write_config(config, ["written by a test", "of two\nlines\x07"])

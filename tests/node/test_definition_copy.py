@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -142,7 +143,7 @@ def content(tasks: TaskTable) -> dict[str, dict[str, object]]:
 
 
 @given(st.lists(files, min_size=1, max_size=4), st.lists(st.booleans(), min_size=4, max_size=4))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_start_with_the_copy_is_like_one_without(
     tmp_path: Path, versions: list[dict[int, int]], settled: list[bool]
 ) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+from budget import IS_FULL
 from http_server import HttpServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_node import LiveNode
 
-from conftest import IS_FULL
 from evenbeat.client.contract import Client
 from evenbeat.client.http import HttpClient
 from evenbeat.client.http_connection import ApiConnection
@@ -253,7 +253,7 @@ def _with_period(store: SqliteStore | PostgresStore) -> None:
     store.close()
 
 
-@settings(max_examples=25 if IS_FULL else 10, deadline=None)
+@settings(max_examples=25 if IS_FULL else 4, deadline=None)
 @given(steps=STEPS)
 def test_contacts_are_the_same_by_every_way(ways: dict[str, Way], steps: list[Step]) -> None:
     prefix = f"{next(_examples)}-"

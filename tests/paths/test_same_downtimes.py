@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from budget import IS_FULL
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from path_stores import EmptyDatabase, Stores, memory, postgres, sqlite
 from path_world import WatchedMemory, World
 
-from conftest import IS_FULL
 from evenbeat.admin.downtimes import change_downtimes
 from evenbeat.admin.task_admin import TaskAdmin
 from evenbeat.core.task import Flag
@@ -30,7 +30,7 @@ from evenbeat.testing.postgres_server import PostgresServer, find_postgres_binar
 from evenbeat.wire.replies import ChangeResult
 from evenbeat.wire.requests import AddDowntime, EndDowntime
 
-EXAMPLES = {"memory": 60, "sqlite": 25, "postgres": 10} if IS_FULL else {"memory": 30, "sqlite": 12, "postgres": 5}
+EXAMPLES = {"memory": 60, "sqlite": 25, "postgres": 10} if IS_FULL else {"memory": 15, "sqlite": 6, "postgres": 3}
 NAMES = ("web1", "web2", "db", "lb")
 HOURS = (("00:00-01:00",), ("00:30-02:00", "03:00-04:00"))
 

@@ -4,12 +4,12 @@ file, with restarts, kills and handovers, on every store.
 Random histories are played twice, as in `test_same_timetable`: straight ahead on a store in memory, and by detours.
 """
 
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from budget import IS_FULL
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from path_events import Beginning, Behave, Detour, Edit, Force, Pass, Pause, Start, Step, StopRun, Way, begin, play
@@ -20,8 +20,7 @@ from evenbeat.model import RunKind
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.postgres_server import PostgresServer
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
-EXAMPLES = {"memory": 1_000, "sqlite": 300, "postgres": 100} if IS_FULL else {"memory": 40, "sqlite": 10, "postgres": 4}
+EXAMPLES = {"memory": 1_000, "sqlite": 300, "postgres": 100} if IS_FULL else {"memory": 15, "sqlite": 5, "postgres": 3}
 JOBS: Final[dict[str, dict[str, Any]]] = {
     "a": {"every": "10s", "phase": "0s", "retries": 2, "backoff": "1s"},
     "b": {"after": ["a"]},

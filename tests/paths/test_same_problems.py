@@ -4,11 +4,11 @@ Random histories are played twice, as in `test_same_timetable`: straight ahead o
 After each step a problem is open exactly if what was recorded of runs says so, and the node knows what the store has.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from budget import IS_FULL
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -38,8 +38,7 @@ from path_world import T0, Ended, WatchedMemory, World
 from evenbeat.model import SECOND, Cause, Outcome, State
 from evenbeat.store.problem_records import ProblemRecord
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
-EXAMPLES = {"memory": 2_000, "sqlite": 500} if IS_FULL else {"memory": 30, "sqlite": 10}
+EXAMPLES = {"memory": 2_000, "sqlite": 500} if IS_FULL else {"memory": 15, "sqlite": 5}
 
 histories = st.lists(problem_steps, min_size=2, max_size=14)
 

@@ -5,11 +5,11 @@ step the flags of the live node are what a report derives from the store alone; 
 whatever store, the same tasks are unreachable, and the same nominal times are skipped for it.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from budget import IS_FULL
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from path_events import (
@@ -42,8 +42,7 @@ from evenbeat.store.contract import ALL_TASKS
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.postgres_server import PostgresServer
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
-EXAMPLES = {"memory": 1_000, "sqlite": 300, "postgres": 100} if IS_FULL else {"memory": 30, "sqlite": 10, "postgres": 4}
+EXAMPLES = {"memory": 1_000, "sqlite": 300, "postgres": 100} if IS_FULL else {"memory": 15, "sqlite": 5, "postgres": 3}
 NAMES = ("a", "b", "c")
 """Two checks, and a task that is none; each depends only on those before it."""
 CHECKS = frozenset("ab")

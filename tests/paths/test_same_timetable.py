@@ -7,12 +7,12 @@ restarts, kills, handovers and moves between files at every step where nothing r
 and both are judged by an oracle that knows nothing of evenbeat.
 """
 
-import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from budget import IS_FULL
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from path_events import (
@@ -43,8 +43,7 @@ from path_world import PERIOD, WatchedMemory, World
 from evenbeat.store.postgres.postgres_store import PostgresStore
 from evenbeat.testing.postgres_server import PostgresServer
 
-IS_FULL = os.environ.get("EVENBEAT_FAULTS") == "full"
-EXAMPLES = {"memory": 2_000, "sqlite": 500, "postgres": 200} if IS_FULL else {"memory": 60, "sqlite": 20, "postgres": 8}
+EXAMPLES = {"memory": 2_000, "sqlite": 500, "postgres": 200} if IS_FULL else {"memory": 24, "sqlite": 8, "postgres": 4}
 LAST = 130
 """Seconds for which the timetable is compared after everything that happened."""
 

@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -91,7 +92,7 @@ tasks = st.lists(
 
 
 @given(tasks, st.integers(0, 4 * HOUR), st.integers(1, 3_600))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_the_plan_is_the_sum_of_what_each_task_is_planned_for(
     some: list[tuple[Task, Instant]], offset: int, seconds: int
 ) -> None:

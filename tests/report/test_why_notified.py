@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from alerting_node import AlertingNode
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -324,7 +325,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(events=st.lists(EVENTS, max_size=8), delay=st.sampled_from(["10m", "1h"]))
 def test_what_it_says_will_be_sent_is_sent_then_and_not_before(events: list[tuple[str, Any]], delay: str) -> None:
     node = AlertingNode()

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
+from budget import IS_FULL
 
-from conftest import IS_FULL
 from evenbeat.core import alerts
 from evenbeat.core.alerts import Alert, Decision, Hold, ItemKind, NotSent, Policy, ProblemFacts
 from evenbeat.sim.alert_explore import (

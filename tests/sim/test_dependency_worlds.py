@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
+from budget import IS_FULL
 
-from conftest import IS_FULL
 from evenbeat.core.columns import Ints
 from evenbeat.core.reachability import Reachability
 from evenbeat.core.task import Bools, Flag

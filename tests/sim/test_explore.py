@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from budget import IS_FULL
 
-from conftest import IS_FULL
 from evenbeat.core import gate, lifecycle
 from evenbeat.core.columns import Column, Ints
 from evenbeat.core.gate import Arrivals, GateAction, Verdicts
@@ -39,7 +39,7 @@ SMALL = [EVERY_SWITCH, SATURATION, LIMIT, BACKLOG, OFF_GRID, URGENT]
 
 @pytest.mark.parametrize("shape", SMALL, ids=lambda s: s.name)
 def test_all_properties_hold_in_every_reachable_state(shape: WorldShape) -> None:
-    explored = explore(shape, most=None if IS_FULL else 500)
+    explored = explore(shape, most=None if IS_FULL else 300)
     assert explored.counterexample is None, str(explored.counterexample)
     assert explored.states > 200
 

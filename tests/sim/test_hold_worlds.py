@@ -1,9 +1,8 @@
 """Every state of small worlds of held problems; and a bug planted for each property, which finds it."""
 
-import os
-
 import numpy as np
 import pytest
+from budget import IS_FULL
 
 from evenbeat.core.alerts import Hold
 from evenbeat.core.columns import Ints
@@ -17,7 +16,7 @@ SMALL = (
     HoldShape("a check", runs=False, switches=("in_downtime",)),
     HoldShape("runs", switches=("in_downtime",)),
 )
-MOST_STATES = None if os.environ.get("EVENBEAT_FAULTS") == "full" else 500
+MOST_STATES = None if IS_FULL else 200
 
 
 @pytest.mark.parametrize("shape", HOLD_WORLDS, ids=lambda shape: shape.name)

@@ -1,9 +1,9 @@
 """Every state of small networks whose contacts are notified; and a bug planted for each property, which finds it."""
 
-import os
 from typing import Any
 
 import pytest
+from budget import IS_FULL
 
 from evenbeat.core import alerts
 from evenbeat.core.alerts import Alert, Decision, ItemKind, Policy, ProblemFacts
@@ -19,7 +19,7 @@ from evenbeat.sim.network_explore import (
 from evenbeat.sim.network_model import NetworkShape, NetworkWorld
 from evenbeat.when.windows import FOREVER
 
-MOST_STATES = None if os.environ.get("EVENBEAT_FAULTS") == "full" else 1_000
+MOST_STATES = None if IS_FULL else 1_000
 
 
 @pytest.mark.parametrize("shape", NETWORK_WORLDS, ids=lambda shape: shape.name)

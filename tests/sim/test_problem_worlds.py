@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from budget import IS_FULL
 
-from conftest import IS_FULL
 from evenbeat.core.problems import KnownProblem, Problems, ProblemUpdate
 from evenbeat.model import Cause, State
 from evenbeat.sim.problem_explore import (

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+from budget import examples
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -272,14 +274,14 @@ class AlertStores(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-def must_agree(make: Callable[[Path], Store], examples: int) -> None:
+def must_agree(make: Callable[[Path], Store], most: int) -> None:
     class Machine(AlertStores):
         make_store = staticmethod(make)
 
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=examples,
+            max_examples=most,
             stateful_step_count=25,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=[HealthCheck.too_slow],
@@ -288,13 +290,15 @@ def must_agree(make: Callable[[Path], Store], examples: int) -> None:
     )
 
 
+@pytest.mark.hypothesis
 def test_sqlite_has_what_memory_has() -> None:
-    must_agree(lambda folder: SqliteStore(folder / "x.db"), 40)
+    must_agree(lambda folder: SqliteStore(folder / "x.db"), examples(40))
 
 
+@pytest.mark.hypothesis
 def test_postgres_has_what_memory_has(dsn: str, empty_database: Callable[[], None]) -> None:
     def make(_: Path) -> Store:
         empty_database()
         return PostgresStore(dsn)
 
-    must_agree(make, 15)
+    must_agree(make, examples(15))

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from budget import examples
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -172,4 +173,6 @@ class Layers(RuleBasedStateMachine):
 
 
 TestLayers = Layers.TestCase
-TestLayers.settings = settings(max_examples=30, stateful_step_count=25, phases=[Phase.explicit, Phase.generate])
+TestLayers.settings = settings(
+    max_examples=examples(30), stateful_step_count=25, phases=[Phase.explicit, Phase.generate]
+)

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from budget import examples
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -252,4 +253,6 @@ class Stores(RuleBasedStateMachine):
 
 
 TestStores = Stores.TestCase
-TestStores.settings = settings(max_examples=30, stateful_step_count=25, phases=[Phase.explicit, Phase.generate])
+TestStores.settings = settings(
+    max_examples=examples(30), stateful_step_count=25, phases=[Phase.explicit, Phase.generate]
+)

@@ -143,10 +143,10 @@ class AlertScenario:
         self.holds.restore(np.array(list(known), np.int64), np.array(list(known.values()), np.uint8), self.now)
         self.decide()
 
-    def after(self, seconds: int) -> None:
-        """Time passes."""
-        for _ in range(seconds):
-            self.now = Instant(self.now + SECOND)
+    def after(self, seconds: int, step: int = 1) -> None:
+        """Time passes, so many seconds at a time."""
+        for _ in range(0, seconds, step):
+            self.now = Instant(self.now + step * SECOND)
             self.decide()
 
     # What follows

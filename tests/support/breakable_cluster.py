@@ -27,6 +27,9 @@ from evenbeat.wire.replies import StopFound
 _OFTEN: Final = 10 * run_oracle.SECOND
 """Tasks that are due more rarely are not waited for."""
 _LOOK: Final = 0.1
+"""Seconds between two looks at all that the store has, or ten times what a look took, ..."""
+_LONGEST_PAUSE: Final = 0.5
+"""... up to this."""
 
 
 class Servers(NamedTuple):
@@ -199,9 +202,12 @@ class BreakableCluster:
 
     def _until(self, question: Any, what: str) -> None:
         deadline = time.monotonic() + PATIENCE
-        while not question():
+        while True:
+            began = time.monotonic()
+            if question():
+                return
             assert time.monotonic() < deadline, f"never: {what}; missing: {sorted(self.waiting_for)}\n{self.tails()}"
-            time.sleep(_LOOK)
+            time.sleep(min(max(_LOOK, 10 * (time.monotonic() - began)), _LONGEST_PAUSE))
 
     def lines(self) -> list[run_oracle.Line]:
         return run_oracle.read_log(self.log)

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from budget import IS_FULL
+
 SLOTS: Final = 8
 """Runs at the same time, in the whole cluster."""
 BOUNDARY: Final = 5
@@ -15,6 +17,10 @@ STOPPED: Final = "stopped"
 """A task that a person stops now and then."""
 _WITNESS: Final = Path(__file__).parent / "recording_command.py"
 _IDLE: Final = "noop"
+_PLAIN: Final = 6 if IS_FULL else 2
+"""Tasks without anything special, which are most of the load."""
+_PUNCTUAL: Final = 4 if IS_FULL else 2
+"""Of each kind that is due exactly at a boundary."""
 
 
 def mixed(folder: Path) -> str:
@@ -29,7 +35,7 @@ def mixed(folder: Path) -> str:
         keys = [when, 'timebox = "30s"', f"command = {command}", *(word for word in more if "=" in word)]
         parts.append("\n".join([f"[{section}.{name}]", *keys, ""]))
 
-    for i in range(6):
+    for i in range(_PLAIN):
         add(f"plain{i}", 'every = "2s"', 0.02)
     add("slow", 'every = "2s"', 1.3)
     add("long", 'every = "6s"', 4.0)
@@ -49,7 +55,7 @@ def mixed(folder: Path) -> str:
         add(f"limited{i}", 'every = "2s"', 1.1, 'limit = "two"')
     add("fails", 'every = "3s"', 0.02, 'retry = "1s"', status=2, section="checks")
     add("sick", 'every = "4s"', 0.02, 'retry = "1s"', status="sick", section="checks")
-    for i in range(4):
+    for i in range(_PUNCTUAL):
         add(f"boundary{i}", f'calendar = "*-*-* *:*:0/{BOUNDARY}"', 0.1)
         add(f"minute{i}", 'cron = "* * * * *"\nsecond = 0', 0.1)
     return "\n".join(parts)

@@ -1,18 +1,19 @@
-"""A process that packs and merges the history of a database; at one of its commits it is killed, or the disk is full.
+"""Processes that pack and merge the history of a database; at one of its commits each is killed, or the disk is full.
 
-    compacting_process.py DATABASE COMMIT before|in|after|full|"write error"
-
-With a full disk its status is 3, after it has said what was wrong.
+With a full disk the status of a process is 3, after it has said what was wrong.
 """
 
+import json
 import os
 import resource
 import signal
 import sqlite3
+import subprocess
 import sys
 from itertools import count
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple, NoReturn, Self
 
 from evenbeat.model import Instant
 from evenbeat.store.contract import StoreError
@@ -85,12 +86,69 @@ def _fill_up(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA max_page_count = {pages}").close()
 
 
-if __name__ == "__main__":
-    plant(int(sys.argv[2]), sys.argv[3])
-    opened = SqliteStore(Path(sys.argv[1]))
+class Ended(NamedTuple):
+    """What became of a process, and what it said."""
+
+    status: int
+    said: str
+
+
+class CompactingProcesses:
+    """Makes the processes: forks of one that has imported all that they need, which takes far longer than a round."""
+
+    def __enter__(self) -> Self:
+        self._parent = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # it forks, so it has no threads
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._parent:
+            assert self._parent.stdin is not None
+            self._parent.stdin.close()
+
+    def compact(self, database: Path, commit: int, fault: str) -> Ended:
+        """A round, with a fault at its commit of this number: before, in, after, full, write error."""
+        assert self._parent.stdin is not None
+        assert self._parent.stdout is not None
+        print(json.dumps([str(database), commit, fault]), file=self._parent.stdin, flush=True)
+        return Ended(*json.loads(self._parent.stdout.readline()))
+
+
+def _serve() -> None:
+    for line in sys.stdin:
+        database, commit, fault = json.loads(line)
+        reading, writing = os.pipe()
+        if not (child := os.fork()):
+            _compact_once(Path(database), commit, fault, writing)
+        os.close(writing)
+        with open(reading) as heard:  # noqa: PTH123
+            said = heard.read()
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(json.dumps([os.waitstatus_to_exitcode(status), said]) + "\n")
+        sys.stdout.flush()
+
+
+def _compact_once(database: Path, commit: int, fault: str, out: int) -> NoReturn:
+    status = 1
     try:
+        plant(commit, fault)
+        opened = SqliteStore(database)
         compact(opened)
+        opened.close()
+        status = 0
     except StoreError as e:
-        os.write(1, str(e).encode())
-        os._exit(3)
-    opened.close()
+        os.write(out, str(e).encode())
+        status = 3
+    finally:
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -149,6 +149,11 @@ def shows(page: Page, where: str, text: str) -> None:
     expect(page.locator(where).first).to_contain_text(text, timeout=60_000)
 
 
+def is_filled(page: Page) -> None:
+    """The editor has the task: what is entered before is overwritten by it."""
+    shows(page, ".editor-columns table", "with this")
+
+
 def sign_in(page: Page, node: NodeProcess) -> None:
     """Without TLS a session ends with the node: somebody else may have had its port, and the cookie, meanwhile."""
     assert node.token is not None
@@ -205,6 +210,7 @@ def test_tasks_behind_a_check_that_fails_are_unreachable(browser: Browser, tmp_p
 
 def test_what_a_task_depends_on_is_edited(tab: BrowserTab, node: NodeProcess) -> None:
     page = tab.go("/editor/bulk%201")
+    is_filled(page)
     page.get_by_label("Depends on", exact=True).fill("wbe")
     shows(page, "#error-depends", "there is no check 'wbe', did you mean 'web'?")
     page.get_by_label("Depends on", exact=True).fill("web")
@@ -228,6 +234,7 @@ def test_whom_a_task_notifies_is_edited(tab: BrowserTab, node: NodeProcess) -> N
     for name in ("ops", "the boss"):
         node.ask("PUT", f"/v1/contacts/{name.replace(' ', '%20')}", {"email": ["ops@example.org"]})
     page = tab.go("/editor/bulk%202")
+    is_filled(page)
     page.get_by_label("Notify", exact=True).fill("opps")
     shows(page, "#error-notify", "there is no contact 'opps', did you mean 'ops'?")
     page.get_by_label("Notify", exact=True).fill("ops\nthe boss after 30m")
@@ -678,6 +685,7 @@ def test_the_editor_changes_nothing_that_was_not_touched(tab: BrowserTab, node: 
     for name, keys in tasks.items():
         before = node.ask("POST", "/v1/tasks", {"name": name, **keys})["task"]
         tab.go(f"/editor/{name}")
+        is_filled(page)
         expect(page.get_by_label("Labels")).to_have_value("team=web" if name == "rich" else "", timeout=60_000)
         page.get_by_label("Labels").fill("edited=yes")
         expect(page.get_by_role("button", name="Save")).to_be_enabled(timeout=60_000)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from budget import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oncalendar import TzIterator
@@ -163,7 +164,7 @@ zones = st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kolkat
 instants = st.integers(instant("2026-01-01T00:00+00:00"), instant("2028-01-01T00:00+00:00")).map(Instant)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(expressions, zones, instants)
 def test_next_is_strictly_later_and_previous_is_its_inverse(text: str, zone: str, t: Instant) -> None:
     calendar = compile_calendar(text, zone)
@@ -176,7 +177,7 @@ def test_next_is_strictly_later_and_previous_is_its_inverse(text: str, zone: str
     assert calendar.next_after(before) == after
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(expressions, zones, instants)
 def test_we_agree_with_the_library(text: str, zone: str, t: Instant) -> None:
     calendar = compile_calendar(text, zone)
@@ -186,7 +187,7 @@ def test_we_agree_with_the_library(text: str, zone: str, t: Instant) -> None:
         assert calendar.next_after(t) == (expected - EPOCH) // timedelta(microseconds=1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(expressions, zones, instants, st.integers(0, 6 * HOUR), st.integers(0, 6 * HOUR))
 def test_iterating_in_two_halves_equals_iterating_once(text: str, zone: str, start: Instant, a: int, b: int) -> None:
     calendar = compile_calendar(text, zone)
@@ -245,7 +246,7 @@ def test_a_date_that_never_comes_is_refused(text: str) -> None:
             compile_calendar(text, "Europe/Paris")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.one_of(st.text(max_size=40), st.text(alphabet="0123456789*/-~.,: MonFriUTC", max_size=40)))
 @example("Mon" + "," * 990)
 @example("~" * 1_000)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
+from budget import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -369,13 +370,13 @@ def test_any_text_of_cron_s_alphabet_is_read_or_refused(text: str) -> None:
     read(text)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(plausible, min_size=5, max_size=5).map(" ".join))
 def test_any_five_fields_are_read_or_refused(text: str) -> None:
     read(text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.sampled_from("*/-,#HLW()0@= "), st.integers(1, TEXT_LIMIT), st.sampled_from(["", "* * * *", " * * * *"]))
 def test_long_runs_of_one_sign_are_refused_or_read_at_once(sign: str, length: int, rest: str) -> None:
     read(sign * length + rest)

@@ -8,6 +8,7 @@ from itertools import islice
 from zoneinfo import ZoneInfo
 
 import pytest
+from budget import examples
 from cronsim import CronSim
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -174,7 +175,7 @@ def compiled(entry: str, zone: str, days: Days = Days.OR) -> Cron:
 # --- Properties
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(entries, places(), st.sampled_from(Days))
 @example("30 2 * * *", ("Europe/Paris", instant("2026-03-28T12:00+01:00")), Days.OR)
 @example("*/20 * * * *", ("Australia/Lord_Howe", instant("2026-04-04T10:00+11:00")), Days.OR)
@@ -188,7 +189,7 @@ def test_two_days_of_any_entry_are_what_the_minute_by_minute_oracle_says(
     assert list(cron.between(start, end)) == Oracle(entry, zone, days).between(start, end)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(entries, places())
 def test_next_is_strictly_later_and_matches(entry: str, place: tuple[str, Instant]) -> None:
     zone, t = place
@@ -198,7 +199,7 @@ def test_next_is_strictly_later_and_matches(entry: str, place: tuple[str, Instan
     assert Oracle(entry, zone).due(after)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(entries, places())
 def test_previous_is_strictly_earlier_and_matches(entry: str, place: tuple[str, Instant]) -> None:
     zone, t = place
@@ -208,7 +209,7 @@ def test_previous_is_strictly_earlier_and_matches(entry: str, place: tuple[str, 
     assert Oracle(entry, zone).due(before)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(entries, places(), st.integers(0, 59))
 def test_next_and_previous_are_inverse(entry: str, place: tuple[str, Instant], second: int) -> None:
     zone, t = place
@@ -222,7 +223,7 @@ def test_next_and_previous_are_inverse(entry: str, place: tuple[str, Instant], s
     assert cron.next_after(before) == after
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(entries, places(), st.integers(0, 3 * DAY), st.integers(0, 3 * DAY))
 def test_iterating_in_two_halves_equals_iterating_once(
     entry: str, place: tuple[str, Instant], first: int, second: int
@@ -236,7 +237,7 @@ def test_iterating_in_two_halves_equals_iterating_once(
     assert all(start <= t < end for t in once)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(entries, places(), st.lists(around, min_size=2, max_size=8))
 def test_the_shared_memory_never_changes_an_answer(
     entry: str, place: tuple[str, Instant], questions: list[int]
@@ -261,7 +262,7 @@ def ours(entry: str, zone: str, start: Instant, count: int) -> list[int]:
     return list(islice(cron.between(Instant(start + 1), Instant(start + 400 * 366 * DAY)), count))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(entries, places(st.sampled_from(("UTC", "Europe/Paris", "America/New_York"))))
 def test_we_agree_with_bare_cronsim_in_ordinary_zones(entry: str, place: tuple[str, Instant]) -> None:
     zone, start = place

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ def weighted_intervals(draw: st.DrawFn) -> tuple[Interval, float]:
     return Interval(every, draw(st.integers(0, every - 1))), draw(st.sampled_from([1.0, 0.5, 10.0, 3.25]))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(weighted_intervals(), max_size=12), st.integers(-(10**6), 2 * 10**9), st.integers(1, 900))
 def test_a_grid_curve_equals_listing_every_start(rows: list[tuple[Interval, float]], start: int, seconds: int) -> None:
     stretch = Stretch(Instant(start * SECOND), seconds)
@@ -144,7 +145,7 @@ def test_a_listed_curve_counts_each_start_in_its_second_by_weight() -> None:
     assert {s: v for s, v in enumerate(curve.tolist()) if v} == {7: 2.5, 67: 0.5, 127: 2.5, 187: 0.5}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(weighted_intervals(), max_size=6))
 def test_listing_a_grid_and_folding_it_give_the_same_curve(rows: list[tuple[Interval, float]]) -> None:
     stretch = Stretch(START, 600)

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -440,7 +441,7 @@ def test_a_cron_entry_inside_a_period_is_filtered() -> None:
     recurring.filter(lambda name: name != "seconds"),
     st.integers(0, 300 * DAY),
 )
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_a_cron_entry_inside_has_exactly_its_times_that_lie_inside(entry: str, name: str, offset: int) -> None:
     cron, p = compile_cron(entry, second=0), PERIODS[name]
     start, end = Instant(START + offset), Instant(START + offset + DAY)

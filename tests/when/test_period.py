@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -575,7 +576,7 @@ def test_windows_of_two_halves_merge_into_those_of_the_whole(
 
 
 @given(generated(), times, st.integers(1, 30 * DAY))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_contains_agrees_with_windows_at_and_around_every_edge(p: CompiledPeriod, start: Instant, length: int) -> None:
     end = Instant(start + length)
     windows = p.windows(start, end)
@@ -605,7 +606,7 @@ def test_contains_many_of_none_is_empty() -> None:
 
 
 @given(generated(), times)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_next_open_and_next_close_are_the_first_edges_of_the_windows_ahead(p: CompiledPeriod, t: Instant) -> None:
     end = Instant(t + 2 * YEAR)
     windows = p.windows(t, end)
@@ -662,7 +663,7 @@ def open_by_the_calendar(lines: list[Spoken], local: datetime) -> bool:
 
 
 @given(st.lists(spoken, min_size=1, max_size=3), st.sampled_from(ZONES), st.lists(times, min_size=1, max_size=40))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_contains_is_what_the_local_date_and_time_of_day_say(
     lines: list[Spoken], zone_name: str, asked: list[Instant]
 ) -> None:
@@ -735,7 +736,7 @@ def test_what_is_seen_does_not_depend_on_what_was_asked_before() -> None:
     assert asked.next_open(instant("2032-06-01")) == period("2080-01-01").next_open(instant("2032-06-01"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(2000, 2120), st.lists(st.integers(1990, 2150), min_size=1, max_size=4))
 def test_far_dates_are_seen_alike_by_all(year: int, asked_from: list[int]) -> None:
     one = period(f"{year}-07-01")

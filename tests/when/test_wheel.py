@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -89,7 +90,7 @@ def apply(wheel: LoadWheel, tasks: list[PlacedTask], operation: tuple[object, ..
             wheel.remove(tasks.pop(which % len(tasks)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(OPERATIONS, max_size=12), st.randoms(use_true_random=False))
 def test_the_load_is_the_folded_expected_load_after_any_changes(
     operations: list[tuple[object, ...]], random: Random
@@ -106,7 +107,7 @@ def test_the_load_is_the_folded_expected_load_after_any_changes(
     assert not wheel.load.any()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(st.sampled_from(NESTED), st.booleans()), min_size=1, max_size=40))
 def test_for_intervals_that_divide_the_hour_the_load_is_the_true_count(wanted: list[tuple[int, bool]]) -> None:
     wheel, tasks = LoadWheel(), list[PlacedTask]()
@@ -173,7 +174,7 @@ def test_the_answer_is_a_copy_that_later_changes_do_not_reach() -> None:
 # How evenly it places
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.sampled_from(NESTED), max_size=30), st.lists(st.integers(0, SLOTS - 1), max_size=30), st.data())
 def test_place_chooses_a_second_of_the_lowest_peak(crowd: list[int], spikes: list[int], data: st.DataObject) -> None:
     wheel = LoadWheel()
@@ -187,7 +188,7 @@ def test_place_chooses_a_second_of_the_lowest_peak(crowd: list[int], spikes: lis
     assert peaks[phase // SECOND % residues] == min(peaks)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.tuples(st.sampled_from(NESTED), st.integers(1, 200)), max_size=10), st.randoms())
 def test_bulk_placement_of_intervals_that_divide_each_other_is_as_even_as_can_be(
     counts: list[tuple[int, int]], random: Random

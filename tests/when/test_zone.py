@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +53,7 @@ names = st.sampled_from(NAMES)
 instants = st.integers(instant("1975-01-01T00:00+00:00"), instant("2080-01-01T00:00+00:00")).map(Instant)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(names, instants)
 def test_the_table_agrees_with_zoneinfo(name: str, t: Instant) -> None:
     assert zone(name).offset(t) == offset_by_zoneinfo(t, name)
@@ -70,7 +71,7 @@ def test_the_table_is_the_same_in_whatever_order_it_grows(name: str, asked: list
         assert grown.utc(grown.local(t)) == zone(name).utc(zone(name).local(t))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(names, instants)
 def test_local_and_back_is_the_same_instant_or_the_first_of_two(name: str, t: Instant) -> None:
     here = zone(name)
@@ -81,7 +82,7 @@ def test_local_and_back_is_the_same_instant_or_the_first_of_two(name: str, t: In
         assert back == t
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(names, instants.map(int))
 def test_a_local_time_is_an_instant_with_that_time_or_the_change_that_skipped_it(name: str, local: int) -> None:
     here = zone(name)
@@ -126,7 +127,7 @@ def test_a_time_that_exists_twice_is_the_first(name: str, local: str, first: str
     assert here.utc(wall(local) + length) == start + 2 * length
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(names, st.lists(instants.map(int), max_size=20))
 def test_many_local_times_at_once_are_the_same_as_one_by_one(name: str, locals_: list[int]) -> None:
     here = zone(name)
@@ -148,7 +149,7 @@ def test_many_local_times_around_every_kind_of_change() -> None:
         assert zone(name).utc_many(locals_).tolist() == [zone(name).utc(t) for t in locals_.tolist()]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(names, instants)
 def test_a_stretch_holds_its_instant_and_has_one_offset(name: str, t: Instant) -> None:
     start, end, offset = zone(name).stretch(t)
@@ -185,7 +186,7 @@ def test_stretches_join_without_a_hole_in_both_directions(name: str) -> None:
         assert offset_by_zoneinfo(start - SECOND, name) != offset
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(names, instants)
 def test_the_latest_local_time_is_what_the_clock_shows_or_has_shown_within_the_day(name: str, t: Instant) -> None:
     here = zone(name)
@@ -247,7 +248,7 @@ def test_an_unknown_zone_is_refused_with_the_nearest_names(name: str, fragment: 
     assert fragment in refusal.value.problem
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.text(max_size=20))
 def test_any_name_is_a_zone_or_refused(name: str) -> None:
     try:

@@ -129,8 +129,8 @@ def storage_order(tasks: Sequence[Task]) -> Sequence[int]:
     """The positions of new tasks in the order in which they are stored: that of their runs, by interval and phase.
 
     Tasks that run one after the other are neighbours in the database then, and a commit writes each page for many of
-    them. Few tasks share few pages anyway, and are stored as they are given. So are very many: to walk a million objects
-    in another order than they were made would make a first start half as long again.
+    them. Few tasks share few pages anyway, and are stored as they are given. So are very many: to walk their objects
+    in another order than they were made would make a first start of a million half as long again.
     """
     if not _FEWEST_ORDERED <= len(tasks) <= _MOST_ORDERED:
         return range(len(tasks))

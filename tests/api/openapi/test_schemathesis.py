@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from api_client import ApiClient, FakeCaller, RoleNameAuthenticator
+from budget import examples
 from hypothesis import HealthCheck, settings
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -24,7 +25,7 @@ from evenbeat.api.openapi.document import openapi_document
 if TYPE_CHECKING:
     from schemathesis.schemas import BaseSchema
 
-EXAMPLES = 15
+EXAMPLES = examples(15)
 HEADERS = {"Authorization": "Bearer admin"}
 
 # JSON Schema cannot say all that a request must be: a cron entry has a grammar, a period must be there, a version must
@@ -63,6 +64,14 @@ class SessionAuthenticator(RoleNameAuthenticator):
         return await super().authenticate(request, role)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_proxies() -> Iterator[None]:
+    """Without a word on them, each request looks for proxies among all variables, twice."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("no_proxy", "testserver")
+        yield
+
+
 @pytest.fixture(scope="module")
 def application(context: ApiContext) -> Iterator[ASGIApp]:
     """The one that the requests go to."""
@@ -85,6 +94,7 @@ def schema(application: ASGIApp) -> "BaseSchema":
     return schema
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_the_application_is_what_its_document_says(schema: "BaseSchema", operation: str) -> None:
     requests_of(schema, operation, answer_is_right)()

@@ -5,6 +5,7 @@ from evenbeat.core import gate, lifecycle, run_lease
 from evenbeat.core.problems import Problems
 from evenbeat.core.run_lease import RunFate
 from evenbeat.model import State
+from evenbeat.sim import chain_explore
 from evenbeat.sim import cluster_model as cluster
 from evenbeat.sim import verify as verifier
 from evenbeat.sim.alert_explore import ALERT_SENTENCES
@@ -50,6 +51,7 @@ def small_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "WORLDS", SMALL)
     monkeypatch.setattr(verify, "RETRY_WORLDS", RETRIES)
     monkeypatch.setattr(verify, "CHAIN_WORLDS", CHAINS)
+    monkeypatch.setattr(chain_explore, "_PARENTS", ("a",))
     monkeypatch.setattr(verify, "PROBLEM_WORLDS", PROBLEMS)
     monkeypatch.setattr(verify, "DEPENDENCY_WORLDS", DEPENDENCIES)
     monkeypatch.setattr(verify, "HOLD_WORLDS", HOLDS)

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from icinga_samples import (
@@ -367,7 +368,7 @@ ATTRIBUTES = sorted({key for one in SAMPLES for key in one if key != "type"} | {
     st.sampled_from(ATTRIBUTES),
     VALUES,
 )
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_whatever_objects_hold_is_imported_or_refused_with_its_place(
     edits: list[tuple[int, str, Any]], nested: str, inner: Any
 ) -> None:

@@ -1,4 +1,5 @@
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -432,7 +433,7 @@ BLOCKS = st.sampled_from(list(DIRECTIVES)).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(BLOCKS, max_size=8))
 def test_whatever_is_imported_can_be_read_again(blocks: list[str]) -> None:
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from import_accounting import omitted_lines
@@ -246,7 +247,7 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(st.one_of(LINES, WORDS, st.builds("{} {}".format, LINES, WORDS)), max_size=30))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_whatever_stands_in_files_is_imported_or_refused_with_its_place(lines: list[str]) -> None:
     try:
         found = import_nagios([("\n".join(lines), "x.cfg")])
@@ -258,7 +259,7 @@ def test_whatever_stands_in_files_is_imported_or_refused_with_its_place(lines: l
 
 
 @given(st.sampled_from(TEXTS[1:10]), st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_damaged_installation_is_imported_or_refused_with_its_place(
     chosen: tuple[str, str], data: st.DataObject
 ) -> None:

@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 from alerting_node import AlertingNode
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_messages import item
@@ -179,7 +180,7 @@ class TestPassing:
         assert len(node.engine.deliveries) == 2
         assert sorted(_told(_pass(node, lambda _: "", HOUR // SECOND, 5))) == ["problem a", "problem b"]
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=examples(20), deadline=None)
     @given(
         poison=st.sets(st.integers(0, 7), max_size=6),
         pauses=st.lists(st.integers(0, 90), min_size=8, max_size=8),

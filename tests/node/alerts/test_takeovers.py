@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
+from budget import examples
 from hand_driven_node import T0
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -307,7 +308,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     events=st.lists(EVENTS, min_size=3, max_size=30), is_fenced=st.booleans(), part_items=st.sampled_from((1, 2, 100))
 )

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 import pytest
+from budget import IS_FULL
 from compacted_history import START, CompactedHistory
 
-from conftest import IS_FULL
 from evenbeat.core.retention import Retention
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND
 from evenbeat.report.history_status import history_status

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from budget import examples
 from hand_driven_node import T0, HandDrivenNode
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,7 +157,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(events=EVENTS)
 def test_live_or_restarted_they_are_as_the_store_says(events: list[tuple[str, int, int]]) -> None:
     node = HandDrivenNode(now=Instant(T0 + HOUR))

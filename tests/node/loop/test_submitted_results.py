@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from budget import examples
 from hand_driven_node import T0, HandDrivenNode
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -585,7 +586,7 @@ def test_whoever_gets_the_row_of_a_removed_check_has_none_of_its_alarms(driven: 
     assert driven.store.runs(driven.admin.find_or_raise("b").number) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     every=st.integers(10, 120),
     phase=st.integers(0, 9),

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from budget import examples
 from hand_driven_node import HandDrivenNode
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,7 +145,7 @@ class TestEveryWayLeadsToTheSameFlags:
         assert unreachable(node) == set()
         assert (node.columns.point == -1).all()
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(
         events=st.lists(
             st.tuples(
