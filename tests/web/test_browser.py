@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 from browser import CHROMIUMS, BrowserTab, NodeProcess, chromium, headless_browser
 from message_receivers import HttpReceiver
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from waiting import eventually
 
 from evenbeat.client.store_based import wall_clock
@@ -150,7 +150,7 @@ def shows(page: Page, where: str, text: str) -> None:
 
 
 def is_filled(page: Page) -> None:
-    """The editor has the task: what is entered before is overwritten by it."""
+    """The editor has the task: nobody can enter anything before."""
     shows(page, ".editor-columns table", "with this")
 
 
@@ -692,6 +692,24 @@ def test_the_editor_changes_nothing_that_was_not_touched(tab: BrowserTab, node: 
         page.get_by_role("button", name="Save").click()
         shows(page, ".task-head", name)
         assert node.task(name)["task"] == {**before, "labels": {"edited": "yes"}}
+
+
+def test_the_editor_takes_nothing_before_it_has_its_task(tab: BrowserTab, node: NodeProcess) -> None:
+    node.ask("POST", "/v1/tasks", {"name": "slow to load", "every": "1h", "command": ["true"]})
+    page = tab.page
+    held: list[Route] = []
+    page.route("**/v1/tasks/slow%20to%20load", lambda route: held.append(route))  # noqa: PLW0108 - the driver marks it
+    tab.go("/editor/slow%20to%20load")
+    save, form = page.get_by_role("button", name="Save"), page.locator(".editor-form")
+    shows(page, "h1", "Edit slow to load")
+    # Saving now would create another task, and what is typed would be overwritten.
+    assert form.evaluate("form => form.inert && form.querySelector('[type=submit]').disabled")
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    is_filled(page)
+    expect(save).to_be_enabled(timeout=60_000)
+    assert not form.evaluate("form => form.inert")
 
 
 def test_what_is_entered_in_the_editor_is_what_the_keys_are(tab: BrowserTab, node: NodeProcess) -> None:

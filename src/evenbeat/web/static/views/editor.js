@@ -46,6 +46,8 @@ export function mount(root, { name, query }) {
   );
   const chart = timeChart(curveBox, { height: 130, signal });
   build();
+  // What is typed before the task is here would be overwritten, and saving would create another one.
+  form.inert = save.disabled = name !== null;
   if (name === null) begin({ name: query.get("name") ?? "", check: false, every: "5m", command: [] });
   else load();
   get("/v1/cluster", {}, { signal }).then(
@@ -101,6 +103,7 @@ export function mount(root, { name, query }) {
   }
 
   function begin(task) {
+    form.inert = false;
     writeForm(inputs, task);
     for (const { key, isOpen } of GROUPS) {
       // Every interval task has a phase: that was chosen, not set.
