@@ -57,8 +57,11 @@ class Watched:
             self.store.set_settings({"x": "y"})
         # None is under way or asked for any more: one beside what a test does to the file would undo part of that.
         writer.changes.submit(lambda _: None).result()
-        while len(writer.stamps.known) > 1:
-            writer._checkpoints._is_wanted.set()
+        wanted = writer._checkpoints._is_wanted
+        is_idle = vars(wanted)["_cond"]._waiters  # the thread is among them while it waits to be asked
+        while len(writer.stamps.known) > 1 or wanted.is_set() or not is_idle:
+            if len(writer.stamps.known) > 1:
+                wanted.set()
 
 
 @pytest.fixture
