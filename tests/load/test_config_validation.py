@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from evenbeat.load.config import BadFileError
-from evenbeat.load.config_validation import config_warnings
-from evenbeat.load.files import is_toml, load_file, load_together
+from evenbeat.load.config import BadFileError, ParsedFile
+from evenbeat.load.config_validation import ValidationFinding, config_errors_of, config_warnings
+from evenbeat.load.files import is_toml, load_file, load_parsed_file, load_together
 
 
 def files(folder: Path, **texts: str) -> list[Path]:
@@ -118,3 +118,16 @@ def test_a_warning_knows_the_days_rule_of_its_task(tmp_path: Path) -> None:
     text = '[tasks.a]\ncron = "H 3 1 * 5"\n[tasks.b]\ncron = "H 3 1 * 5"\ndays = "and"\n'
     source = load_together(files(tmp_path, a_toml=text), must_run=False)[0]
     assert [warning.place for warning in config_warnings(source)] == [(2, 9)]
+
+
+def test_a_file_is_read_once_for_all_that_is_wrong_with_it(tmp_path: Path) -> None:
+    (path,) = files(tmp_path, a_toml="".join(f'[tasks.t{i}]\nevery = "1h"\ncommand = ["x"]\n' for i in range(20)))
+    asked: list[str] = []
+
+    def source_of(owner: str) -> ParsedFile:
+        asked.append(owner)
+        return load_parsed_file(path)
+
+    found = [ValidationFinding(owner, ("tasks", f"t{i}"), "taken") for i in range(20) for owner in ("a", "b")]
+    assert len(config_errors_of(found, source_of)[0]) == 20  # both owners have the same file here
+    assert asked == ["a", "b"]

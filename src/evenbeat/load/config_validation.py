@@ -296,10 +296,15 @@ def _invalid_periods(configs: Mapping[str, Config], periods: dict[str, Period]) 
 def config_errors_of(
     found: Sequence[ValidationFinding], source_of: Callable[[str], ParsedFile | None]
 ) -> tuple[list[ConfigError], int]:
-    """Findings with lines and columns of files where known, and the number of those not listed."""
+    """Findings with lines and columns of files where known, and the number of those not listed. `source_of` is asked
+    once for each owner, as it may read a large file.
+    """
     errors: dict[ConfigError, None] = {}
+    sources: dict[str, ParsedFile | None] = {}
     for finding in found[:MAX_FINDINGS_SHOWN]:
-        source = source_of(finding.owner)
+        if finding.owner not in sources:
+            sources[finding.owner] = source_of(finding.owner)
+        source = sources[finding.owner]
         dotted = ".".join(map(str, finding.path))
         if source is None:
             errors[ConfigError(_owner_text(finding.owner), None, f"{dotted}: {finding.message}")] = None
