@@ -1,6 +1,6 @@
 """Columns: rows are given out, reset and given out again, and growing loses nothing."""
 
-from mmap import mmap
+from mmap import PAGESIZE, mmap
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +65,13 @@ def test_values_of_which_few_differ_are_kept_once() -> None:
 
 
 def taken(memory: GrowingArray[Any]) -> int:
-    """Bytes of the machine's memory that an array takes."""
-    first = memory.array.ctypes.data
-    lines = Path("/proc/self/smaps").read_text().splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith(f"{first:x}-"))
-    return next(int(line.split()[1]) << 10 for line in lines[at:] if line.startswith("Private_Dirty:"))
+    """Bytes of the machine's memory that an array takes: of its pages, those that are present and nobody else's."""
+    first, count = memory.array.ctypes.data // PAGESIZE, memory.array.nbytes // PAGESIZE
+    with Path("/proc/self/pagemap").open("rb", buffering=0) as file:
+        file.seek(first * 8)
+        pages = np.frombuffer(file.read(count * 8), dtype=np.uint64)
+    assert len(pages) == count
+    return int(np.count_nonzero((pages >> np.uint64(63)) & (pages >> np.uint64(56)) & np.uint64(1))) * PAGESIZE
 
 
 def test_zeros_over_zeros_take_no_memory_and_other_values_are_kept() -> None:
@@ -85,6 +87,7 @@ def test_zeros_over_zeros_take_no_memory_and_other_values_are_kept() -> None:
     assert not memory.array.any()
     put_sparsely(memory.array, rows, 1)
     assert memory.array.all()
+    assert taken(memory) > memory.array.nbytes // 2
 
 
 def test_the_default_among_values_of_which_few_differ_takes_no_memory() -> None:
