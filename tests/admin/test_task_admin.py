@@ -192,28 +192,6 @@ class TestSingleTasks:
         ]
 
 
-class TestManyNewTasks:
-    def test_a_file_and_a_request_number_them_in_the_order_of_their_runs(self, tmp_path: Path) -> None:
-        names = [f"t{i}" for i in range(1_200)]
-        one, other = AnnouncingAdmin(tmp_path), AnnouncingAdmin(tmp_path)
-        applied = one.apply(one.file("some.toml", tasks(*names))).created
-        added = other.admin.add([task(name) for name in names], "ana", "ana").created
-        for created in (applied, added):
-            assert [entry.task.name for entry in created] == names  # those who ask get them as they gave them
-        for announcing in (one, other):
-            entries = sorted(announcing.store.entries(), key=lambda entry: entry.number)
-            phases = [entry.task.schedule.phase or 0 for entry in entries]
-            assert len(phases) == len(names)
-            assert phases == sorted(phases)
-
-    def test_for_a_live_node_each_part_follows_the_one_before(self, announcing: AnnouncingAdmin) -> None:
-        announcing.admin.part_size = 500
-        announcing.apply(announcing.file("some.toml", tasks(*(f"t{i}" for i in range(1_200)))))
-        made = [entry.task.schedule.phase or 0 for change in announcing.announced for entry in change.created]
-        assert len(made) == 1_200
-        assert made == sorted(made)
-
-
 class TestPhases:
     def test_a_phase_given_by_hand_is_undone_without_it(self, announcing: AnnouncingAdmin) -> None:
         announcing.admin.add([task("a"), task("b", weight=30)], "cli", "ana")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from evenbeat.core import placement
-from evenbeat.core.placement import PhasePlacement, fill_wheel, keep_phase, remove_task_from_wheel, storage_order
+from evenbeat.core.placement import PhasePlacement, fill_wheel, keep_phase, remove_task_from_wheel
 from evenbeat.core.placement import add_task_to_wheel as put_on
 from evenbeat.load.task_tables import task_from_table
 from evenbeat.model import DAY, HOUR, MINUTE, SECOND, Entry, Instant, Invalid, Schedule, Spread, Task
@@ -232,23 +232,3 @@ def test_a_cron_task_counts_where_it_runs() -> None:
     wheel = LoadWheel()
     put_on(wheel, task_from_table("a", {"cron": "7 * * * *", "second": 30, "command": ["x"]}, check=False))
     assert np.flatnonzero(wheel.load).tolist() == [7 * 60 + 30]
-
-
-class TestStorageOrder:
-    def test_many_tasks_are_stored_in_the_order_of_their_runs(self) -> None:
-        wheel = LoadWheel()
-        placed = place_on_wheel(wheel, [task(f"t{i}", EVERYS[i % len(EVERYS)]) for i in range(1_500)])
-        stored = [placed[i] for i in storage_order(placed)]
-        runs = [(task.schedule.every or 0, task.schedule.phase or 0) for task in stored]
-        assert runs == sorted(runs)
-        assert sorted(task.name for task in stored) == sorted(task.name for task in placed)
-
-    def test_tasks_without_a_phase_keep_their_order_before_all_others(self) -> None:
-        daily = [task_from_table(f"d{i}", {"cron": "H H * * *", "command": ["x"]}, check=False) for i in range(500)]
-        placed = place_on_wheel(LoadWheel(), [t for i in range(500) for t in (task(f"t{i}"), daily[i])])
-        assert [placed[i] for i in storage_order(placed)][:500] == daily
-
-    def test_few_tasks_and_very_many_are_stored_as_they_are_given(self) -> None:
-        few = [task(f"t{i}").with_phase(1_000_000 - i) for i in range(999)]
-        for some in (few, few * 201):
-            assert list(storage_order(some)) == list(range(len(some)))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from random import SystemRandom
 from threading import RLock
@@ -44,7 +43,7 @@ from evenbeat.admin.stored_references import (
 )
 from evenbeat.admin.tasks_of_files import file_owner_of
 from evenbeat.core.permission import has_runnable_job, is_blocked
-from evenbeat.core.placement import PhasePlacement, keep_phase, storage_order
+from evenbeat.core.placement import PhasePlacement, keep_phase
 from evenbeat.core.references import SharedNames
 from evenbeat.core.scope import Scope
 from evenbeat.load.config import Config, NodeSettings, ParsedFile
@@ -142,9 +141,7 @@ class TaskAdmin:
             self._refuse_ids_as_names([task.name for task in tasks])
             self._forget_file_digests({owner})
             placed_ = self._phases.place_new(self._as_still_running(tasks, scope))
-            order = storage_order(placed_)
-            stored = self.store.create([placed_[i] for i in order], owner, self._now(), who)
-            return self._announce(ChangeResult(created=_as_given(order, stored)))
+            return self._announce(ChangeResult(created=self.store.create(placed_, owner, self._now(), who)))
 
     def _as_still_running(self, tasks: Sequence[Task], scope: Scope | None = None) -> Sequence[Task]:
         """Restore tasks that were removed while running and still run: each keeps its phase and its history."""
@@ -507,12 +504,9 @@ class TaskAdmin:
                 entries = self.store.update(moved, now, who, owner=new_owner)
                 all_done.changed += self._announce(ChangeResult(changed=entries)).changed
         for owner, tasks in created.items():
-            placed_ = self._phases.place_new(self._as_still_running(tasks)) if tasks else []
-            order, stored = storage_order(placed_), []
-            for part in self._parts([placed_[i] for i in order]):
-                entries = self.store.create(part, owner, now, who)
-                stored += self._announce(ChangeResult(created=entries)).created
-            all_done.created += _as_given(order, stored)
+            for placed_ in self._parts(list(self._phases.place_new(self._as_still_running(tasks)) if tasks else [])):
+                entries = self.store.create(placed_, owner, now, who)
+                all_done.created += self._announce(ChangeResult(created=entries)).created
         if self._settings.remove_old(
             configs, [entry for of_owner in changed.values() for entry, _ in of_owner], now, who
         ):
@@ -551,13 +545,6 @@ def _check_pause(*, paused: bool, until: Instant | None, reason: str, now: Insta
         raise Invalid(f"{len(reason):,} characters, accepted: at most {TEXT_LIMIT:,}", place="reason")
     if problem := lines_error(reason):
         raise Invalid(problem, place="reason")
-
-
-def _as_given(order: Sequence[int], stored: Sequence[Entry]) -> list[Entry]:
-    """Entries that were stored in this order, in the order in which their tasks were given."""
-    if isinstance(order, range):
-        return list(stored)
-    return [entry for _, entry in sorted(zip(order, stored, strict=True), key=itemgetter(0))]
 
 
 def _pause_of(task: Task) -> tuple[bool, Instant | None, str]:

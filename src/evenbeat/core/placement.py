@@ -13,9 +13,6 @@ from evenbeat.when.spread import EPOCH, drawn_phase, hash_phase
 from evenbeat.when.wheel import LoadWheel, PlacedTask
 
 _EVEN: Final = Spread.EVEN
-_FEWEST_ORDERED: Final = 1_000
-_MOST_ORDERED: Final = 200_000
-"""New tasks that are stored in the order of their runs."""
 Draw = Callable[[], float]
 """A random number from 0 to less than 1."""
 
@@ -123,21 +120,6 @@ def place_on_wheel(wheel: LoadWheel, tasks: Sequence[Task], draw: Draw, first_sc
     for i, phase in zip(even, chosen, strict=True):
         placed[i] = tasks[i].with_phase(phase)
     return placed
-
-
-def storage_order(tasks: Sequence[Task]) -> Sequence[int]:
-    """The positions of new tasks in the order in which they are stored: that of their runs, by interval and phase.
-
-    Tasks that run one after the other are neighbours in the database then, and a commit writes each page for many of
-    them. Few tasks share few pages anyway, and are stored as they are given. So are very many: to walk their objects
-    in another order than they were made would make a first start of a million half as long again.
-    """
-    if not _FEWEST_ORDERED <= len(tasks) <= _MOST_ORDERED:
-        return range(len(tasks))
-    every = np.array([task.schedule.every or 0 for task in tasks], dtype=np.int64)
-    phase = np.array([task.schedule.phase or 0 for task in tasks], dtype=np.int64)
-    order: list[int] = np.lexsort((phase, every)).tolist()
-    return order
 
 
 def keep_phase(new: Task, old: Task) -> Task:
