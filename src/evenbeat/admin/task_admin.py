@@ -455,7 +455,7 @@ class TaskAdmin:
             self._now(),
             other,
         )
-        self._refuse_ids_as_names(new_names)
+        self._refuse_ids_as_names(sorted(new_names))
         for owner, tasks in created.items() if removed else ():
             # A task that moves from one owner to another keeps its identity.
             changed[owner] = [(removed[t.name], _keep_unstated(t, removed[t.name])) for t in tasks if t.name in removed]

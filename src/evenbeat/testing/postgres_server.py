@@ -26,7 +26,7 @@ _DEFAULT: Final = ("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_direct
 _FAST_SETTINGS: Final = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB")
 """For tests that start no server again after a power loss."""
 _FAST_INITDB: Final = ("--no-sync", "--wal-segsize=1")
-"""A new cluster has a segment of WAL, of 16 MB if nobody says otherwise, which is copied with the rest."""
+"""Megabytes of the one WAL segment that a new server begins with, and that is copied with it; 16 by default."""
 _SIGNALS: Final = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 

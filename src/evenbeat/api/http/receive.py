@@ -1,4 +1,4 @@
-"""Reads and decodes the query and body of a request, within limits of size; `request_limits` has those of time."""
+"""Reads and decodes the query and body of a request, within limits of size. Time limits are in `request_limits`."""
 
 from collections.abc import Awaitable, Callable
 from functools import cache

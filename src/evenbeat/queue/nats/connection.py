@@ -69,7 +69,7 @@ class _ClosingTransport(TcpTransport):
         self._opened = [] if self._io_writer is None else [self._io_writer]
 
     def __bool__(self) -> bool:
-        """Else the client would take a transport of its own until this one is connected."""
+        """The client replaces a transport that is false by one of its own, and asks that before it has connected."""
         return True
 
 

@@ -113,7 +113,7 @@ class SqliteBase:
             self._writer.close()
 
     def give_back_memory(self) -> None:
-        """Close connections that nobody uses just now, with the pages that they keep: the next read opens one."""
+        """Close the idle reading connections, which frees their page caches. The next read opens a new one."""
         self._close_readers()
 
     def _close_readers(self) -> None:
